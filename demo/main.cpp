@@ -1,0 +1,5 @@
+#include <tessera/tessera.hpp>
+
+#include <iostream>
+
+int main() { std::cout << "tessera " << tessera::version() << '\n'; }

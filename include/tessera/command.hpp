@@ -1,0 +1,138 @@
+#pragma once
+
+#include <tessera/argument_list.hpp>
+#include <tessera/error.hpp>
+#include <tessera/export.hpp>
+#include <tessera/handle.hpp>
+
+#include <chrono>
+#include <coroutine>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string_view>
+
+namespace tessera {
+
+// Where a command is. It moves down this list only, and a terminal state is final.
+enum class Status : std::uint8_t {
+  pending,    // waits for the commands before it, for its stream, or for a free worker
+  running,    // a worker has begun; cancel() can stop it only between two pieces of its work
+  completed,  // its output is written
+  failed,     // its output is poisoned; error() says why
+  cancelled,  // by cancel(), a full stream or a deadline; its output is poisoned; error() says which
+};
+
+constexpr bool is_terminal(Status status) noexcept { return status >= Status::completed; }
+TESSERA_API std::string_view to_string(Status status) noexcept;
+
+// The number of a command on its device, for callers that can hold only a number.
+using CommandId = std::uint64_t;
+
+class Command;
+
+namespace detail {
+
+// Told once when a command is over, on the thread that ended it. Lives in whoever waits.
+class TESSERA_API Observer {
+ public:
+  virtual void command_over(Node& node) noexcept = 0;
+
+ protected:
+  Observer() = default;
+  ~Observer() = default;
+
+ private:
+  friend struct Node;
+  Observer* next_ = nullptr;
+};
+
+// What co_await command uses: resumes the coroutine on the thread that ends the command.
+class TESSERA_API CommandAwaiter final : private Observer {
+ public:
+  explicit CommandAwaiter(Ref<Node> node) noexcept : node_(std::move(node)) {}
+  bool await_ready() const;
+  bool await_suspend(std::coroutine_handle<> waiting) noexcept;
+  void await_resume() const;
+
+ private:
+  void command_over(Node& node) noexcept override;
+  Ref<Node> node_;
+  std::coroutine_handle<> waiting_;
+};
+
+}  // namespace detail
+
+// Work that was submitted: a shared handle. Dropping it cancels nothing and leaks nothing.
+//
+// Every member but the default constructor throws Errc::invalid_argument on an empty handle.
+class TESSERA_API Command {
+ public:
+  // An empty handle.
+  Command() noexcept = default;
+
+  CommandId id() const;
+
+  // Where it is now. Never blocks.
+  Status poll() const;
+
+  // Blocks until it is over; throws its Error if it failed or was cancelled. The waiting thread may run the command,
+  // or small commands before it, itself.
+  void wait() const;
+
+  // As wait, but gives up after a time: false means that it is not over, and goes on.
+  template <class Rep, class Period>
+  bool wait_for(std::chrono::duration<Rep, Period> timeout) const {
+    using Clock = std::chrono::steady_clock;
+    const auto now = Clock::now();
+    // A time beyond the clock's end means: for ever.
+    if (std::chrono::duration<double>(timeout) >= std::chrono::duration<double>(Clock::time_point::max() - now)) {
+      return wait_until_steady(Clock::time_point::max());
+    }
+    return wait_until_steady(now + std::chrono::ceil<Clock::duration>(timeout));
+  }
+  template <class Clock, class Duration>
+  bool wait_until(std::chrono::time_point<Clock, Duration> time) const {
+    if constexpr (std::is_same_v<Clock, std::chrono::steady_clock>) {
+      return wait_until_steady(std::chrono::time_point_cast<std::chrono::steady_clock::duration>(time));
+    } else {
+      return wait_for(time - Clock::now());
+    }
+  }
+
+  // Stops a command that has not started: true, and it is cancelled from now on. A running one is asked to stop
+  // between two pieces of its work and may still complete: false. One that is over stays as it is: false.
+  bool cancel() const;
+
+  // Calls back once when it is over: at once if it already is, else on the thread that ends it. Keep it short. An
+  // exception that leaves it is thrown by the device's next synchronize().
+  void on_complete(std::function<void(const Command&)> callback) const;
+
+  // Why it failed or was cancelled; nothing while it is not over or if it completed.
+  std::optional<Error> error() const;
+
+  // co_await command: suspends until it is over, resumes on the thread that ended it, throws as wait does.
+  detail::CommandAwaiter operator co_await() const { return detail::CommandAwaiter(node_); }
+
+  explicit operator bool() const noexcept { return static_cast<bool>(node_); }
+  friend bool operator==(const Command&, const Command&) noexcept = default;
+
+  explicit Command(detail::Ref<detail::Node> node) noexcept : node_(std::move(node)) {}
+  detail::Node* node() const noexcept { return node_.get(); }
+
+ private:
+  bool wait_until_steady(std::chrono::steady_clock::time_point time) const;
+  detail::Ref<detail::Node> node_;
+};
+
+// Commands as an argument: wait_all({a, b}), wait_all(vector).
+using CommandList = ArgumentList<Command>;
+
+// Blocks until all are over, then throws the error of the first in the list that has one.
+TESSERA_API void wait_all(const CommandList& commands);
+
+// Blocks until one is over and returns its index (the lowest, if several are); does not throw that command's error.
+// An empty list is Errc::invalid_argument.
+TESSERA_API std::size_t wait_any(const CommandList& commands);
+
+}  // namespace tessera

@@ -1,0 +1,183 @@
+#pragma once
+
+#include <tessera/buffer.hpp>
+#include <tessera/command.hpp>
+#include <tessera/dtype.hpp>
+#include <tessera/export.hpp>
+#include <tessera/handle.hpp>
+#include <tessera/params.hpp>
+#include <tessera/shape.hpp>
+#include <tessera/simulation.hpp>
+#include <tessera/stream.hpp>
+
+#include <cstddef>
+#include <ranges>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tessera {
+
+struct DeviceInfo {
+  std::string name;     // "AMD EPYC"
+  std::string backend;  // what Device::open takes: "cpu"
+  bool is_gpu = false;
+  std::string version;         // of the driver
+  std::size_t memory = 0;      // bytes of the device's memory
+  unsigned compute_units = 0;  // workers that run commands at the same time
+  std::vector<DType> dtypes;   // element types its kernels take
+};
+
+struct MemoryInfo {
+  std::size_t in_use = 0;       // bytes of live buffers
+  std::size_t reserved = 0;     // bytes taken from the device: in use, or kept for the next buffer
+  std::size_t peak = 0;         // the most that was ever in use
+  std::size_t limit = 0;        // reserved never exceeds this
+  std::size_t buffers = 0;      // live blocks
+  std::size_t allocations = 0;  // blocks ever taken from the device; a block that is reused does not count again
+};
+
+// How much the device may spend: set it from the battery or the temperature.
+enum class PowerLevel : std::uint8_t {
+  nominal,   // all workers
+  fair,      // three quarters of the workers
+  serious,   // half of them; low-priority commands wait 10 ms before they may start
+  critical,  // one; low-priority commands wait 100 ms
+};
+TESSERA_API std::string_view to_string(PowerLevel level) noexcept;
+
+// One parameter of a kernel, and one kernel: what Device::kernels() tells.
+struct ParamInfo {
+  std::string name;
+  std::string type;  // "number", "integer", …
+  Value default_value;
+  std::string documentation;
+};
+struct KernelInfo {
+  std::string name;
+  std::vector<std::string> inputs;  // their names
+  std::vector<ParamInfo> params;
+  std::vector<DType> dtypes;
+  std::string documentation;
+};
+// "relu(x; slope: number = 0)  max(x, 0), or slope * x below 0"
+TESSERA_API std::string to_string(const KernelInfo& kernel);
+
+namespace detail {
+
+// The values of buffer<T>({1, 2, 3}, …): a pack instead of std::initializer_list (see Shape), or anything contiguous.
+template <Element T>
+class Values {
+ public:
+  Values() noexcept = default;
+  template <class... V>
+    requires(sizeof...(V) >= 1 && (std::is_arithmetic_v<V> && ...))
+  Values(V... values)  // NOLINT(google-explicit-constructor)
+      : own_{static_cast<T>(values)...}, span_(own_) {}
+  template <std::ranges::contiguous_range R>
+    requires std::same_as<std::ranges::range_value_t<R>, T>
+  Values(const R& range)  // NOLINT(google-explicit-constructor)
+      : span_(std::ranges::data(range), std::ranges::size(range)) {}
+  Values(const Values&) = delete;
+  Values& operator=(const Values&) = delete;
+
+  std::span<const T> span() const noexcept { return span_; }
+
+ private:
+  std::vector<T> own_;
+  std::span<const T> span_;
+};
+
+}  // namespace detail
+
+// A processor that runs commands: a shared handle. Any thread may use any device.
+//
+// Where a call can fail, the message names the culprit; nothing was changed when it throws.
+class TESSERA_API Device {
+ public:
+  // The device to use when the program has no wish: the one that TESSERA_DEVICE names, else the best there is.
+  // Every call gives the same device.
+  static Device best();
+  // The device of a backend: "cpu". Errc::unknown_device lists what there is.
+  static Device open(std::string_view backend);
+  // What there is to open.
+  static std::vector<DeviceInfo> devices();
+  // A device of its own for tests: see simulation.hpp.
+  static Device simulated(const SimulationOptions& options = {});
+
+  const DeviceInfo& info() const noexcept;
+
+  // A new buffer with these values, copied before the call returns; their number must be that of the shape's elements
+  // (Errc::count_mismatch), and without a shape it is a vector. Errc::out_of_memory beyond the pool's limit.
+  //
+  //   device.buffer<float>({1, 2, 3}, {3})   device.buffer<float>(vector, {480, 640})
+  template <Element T>
+  Buffer buffer(const detail::Values<T>& values, const Shape& shape) const {
+    return make_buffer(std::as_bytes(values.span()), values.span().size(), shape, dtype_of<T>);
+  }
+  template <Element T>
+  Buffer buffer(const detail::Values<T>& values) const {
+    return buffer<T>(values, Shape(values.span().size()));
+  }
+  // From raw bytes (Errc::count_mismatch if there are not exactly as many as the shape needs).
+  template <std::ranges::contiguous_range R>
+    requires(sizeof(std::ranges::range_value_t<R>) == 1)
+  Buffer from_bytes(const R& bytes, const Shape& shape, DType dtype) const {
+    return from_bytes(std::as_bytes(std::span(std::ranges::data(bytes), std::ranges::size(bytes))), shape, dtype);
+  }
+  Buffer from_bytes(std::span<const std::byte> bytes, const Shape& shape, DType dtype) const;
+  Buffer zeros(const Shape& shape, DType dtype = f32) const;
+  // With any contents: for outputs that are written whole.
+  Buffer empty(const Shape& shape, DType dtype = f32) const;
+
+  // Runs a kernel and returns when the output is written: on the caller's thread if nothing is ahead of it. Throws
+  // if the call is wrong (and has changed nothing) or if the command fails.
+  void run(std::string_view kernel, const BufferList& inputs, const Buffer& output, const Params& params = {}) const;
+
+  // The same without waiting. Never blocks, never throws for a wrong call: the command has then already failed, has
+  // changed nothing, and its wait() throws. Work so small that handing it over would cost more than doing it is done
+  // before submit returns.
+  Command submit(std::string_view kernel, const BufferList& inputs, const Buffer& output,
+                 const Params& params = {}) const;
+
+  // As the Command's members, by number. Errc::unknown_command for a number that was never given out, or of a command
+  // that ended more than 65,536 commands ago.
+  Status poll(CommandId id) const;
+  void wait(CommandId id) const;
+  bool cancel(CommandId id) const;
+
+  // The kernels that run and submit know.
+  std::vector<KernelInfo> kernels() const;
+
+  MemoryInfo memory() const;
+  // The pool's limit: Errc::invalid_argument if it is below what is in use.
+  void set_memory_limit(std::size_t bytes) const;
+  // Gives the memory that no buffer uses back to the device; returns the number of bytes.
+  std::size_t trim_memory() const;
+
+  PowerLevel power_level() const;
+  void set_power_level(PowerLevel level) const;
+
+  Stream stream(const StreamOptions& options = {}) const;
+
+  // Blocks until every command submitted before the call is over. Throws what left an on_complete callback, not the
+  // errors of commands: those stay with the commands and the buffers they poisoned.
+  void synchronize() const;
+
+  friend bool operator==(const Device&, const Device&) noexcept = default;
+
+  explicit Device(detail::Ref<detail::DeviceState> state) noexcept;
+  Device(const Device& other) noexcept;
+  Device(Device&& other) noexcept = default;
+  Device& operator=(Device other) noexcept;
+  ~Device();
+  detail::DeviceState* state() const noexcept { return state_.get(); }
+
+ private:
+  Buffer make_buffer(std::span<const std::byte> bytes, std::size_t values, const Shape& shape, DType dtype) const;
+  detail::Ref<detail::DeviceState> state_;
+};
+
+}  // namespace tessera

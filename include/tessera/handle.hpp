@@ -1,0 +1,64 @@
+#pragma once
+
+#include <tessera/export.hpp>
+
+#include <utility>
+
+namespace tessera::detail {
+
+struct DeviceState;
+struct Node;
+struct StreamState;
+struct View;
+
+// The reference counts of what the handles below point at.
+TESSERA_API void retain(DeviceState* state) noexcept;
+TESSERA_API void release(DeviceState* state) noexcept;
+TESSERA_API void retain(Node* node) noexcept;
+TESSERA_API void release(Node* node) noexcept;
+TESSERA_API void retain(StreamState* state) noexcept;
+TESSERA_API void release(StreamState* state) noexcept;
+TESSERA_API void retain(View* view) noexcept;
+TESSERA_API void release(View* view) noexcept;
+
+// A counted reference to an object of the runtime: what Device, Buffer, Command and Stream hold.
+// The same rules as std::shared_ptr: copies may be used from any thread, one handle by one thread at a time
+// if one of them changes it.
+template <class T>
+class Ref {
+ public:
+  Ref() noexcept = default;
+  // Shares `object`.
+  explicit Ref(T* object) noexcept : object_(object) {
+    if (object_) retain(object_);
+  }
+  // Takes over a reference that the caller holds.
+  static Ref adopt(T* object) noexcept {
+    Ref ref;
+    ref.object_ = object;
+    return ref;
+  }
+  Ref(const Ref& other) noexcept : Ref(other.object_) {}
+  Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  Ref& operator=(Ref other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Ref() {
+    if (object_) detail::release(object_);
+  }
+
+  T* get() const noexcept { return object_; }
+  T* operator->() const noexcept { return object_; }
+  T& operator*() const noexcept { return *object_; }
+  explicit operator bool() const noexcept { return object_ != nullptr; }
+  // Gives up the reference without dropping it.
+  T* detach() noexcept { return std::exchange(object_, nullptr); }
+
+  friend bool operator==(const Ref&, const Ref&) noexcept = default;
+
+ private:
+  T* object_ = nullptr;
+};
+
+}  // namespace tessera::detail

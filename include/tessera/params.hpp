@@ -1,0 +1,142 @@
+#pragma once
+
+#include <tessera/error.hpp>
+#include <tessera/export.hpp>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace tessera {
+
+// The value of a parameter: a bool, an integer, a number, a string, or a list of those.
+//
+//   Value(3)   Value(1.5)   Value(true)   Value("linear")   Value(224, 224)   Value::list(1)
+class TESSERA_API Value {
+ public:
+  using List = std::vector<Value>;
+
+  Value() = default;  // the integer 0
+
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  Value(T value) {  // NOLINT(google-explicit-constructor)
+    if constexpr (std::is_same_v<T, bool>) {
+      data_ = value;
+    } else if constexpr (std::is_floating_point_v<T>) {
+      data_ = static_cast<double>(value);
+    } else {
+      if (!std::in_range<std::int64_t>(value)) throw_overflow();
+      data_ = static_cast<std::int64_t>(value);
+    }
+  }
+  Value(const char* text) : data_(std::string(text)) {}       // NOLINT(google-explicit-constructor)
+  Value(std::string_view text) : data_(std::string(text)) {}  // NOLINT(google-explicit-constructor)
+  Value(std::string text) : data_(std::move(text)) {}         // NOLINT(google-explicit-constructor)
+  Value(List list) : data_(std::move(list)) {}                // NOLINT(google-explicit-constructor)
+
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  Value(const std::vector<T>& list)  // NOLINT(google-explicit-constructor)
+      : data_(List(list.begin(), list.end())) {}
+
+  // {"size", {224, 224}}: two or more values are a list.
+  template <class A, class B, class... Rest>
+    requires(std::is_convertible_v<A, Value> && std::is_convertible_v<B, Value> &&
+             (std::is_convertible_v<Rest, Value> && ...))
+  Value(A&& a, B&& b, Rest&&... rest)
+      : Value(list(std::forward<A>(a), std::forward<B>(b), std::forward<Rest>(rest)...)) {}
+
+  // A list of any length, also of none or one.
+  template <class... T>
+  static Value list(T&&... items) {
+    List values;
+    values.reserve(sizeof...(T));
+    (values.push_back(Value(std::forward<T>(items))), ...);
+    return Value(std::move(values));
+  }
+
+  bool is_bool() const noexcept { return std::holds_alternative<bool>(data_); }
+  bool is_integer() const noexcept { return std::holds_alternative<std::int64_t>(data_); }
+  bool is_number() const noexcept { return is_integer() || std::holds_alternative<double>(data_); }
+  bool is_string() const noexcept { return std::holds_alternative<std::string>(data_); }
+  bool is_list() const noexcept { return std::holds_alternative<List>(data_); }
+
+  // Errc::invalid_parameter if the value is of another type. number() takes integers too.
+  bool boolean() const;
+  std::int64_t integer() const;
+  double number() const;
+  const std::string& string() const;
+  const List& list() const;
+
+  friend bool operator==(const Value&, const Value&) = default;
+
+ private:
+  [[noreturn]] static void throw_overflow();
+  std::variant<std::int64_t, double, bool, std::string, List> data_;
+};
+
+// "3", "1.5", "true", "\"linear\"", "[224, 224]".
+TESSERA_API std::string to_string(const Value& value);
+// "a bool", "an integer", "a number", "a string", "a list".
+TESSERA_API std::string_view type_name(const Value& value) noexcept;
+
+// One named parameter, as in {"radius", 3}.
+struct Param {
+  Param(std::string_view param_name, Value param_value) : name(param_name), value(std::move(param_value)) {}
+
+  std::string name;
+  Value value;
+
+  friend bool operator==(const Param&, const Param&) = default;
+};
+
+// The named parameters of a call, in the order given: {{"radius", 3}, {"sigma", 1.5}}.
+// A name given twice is Errc::invalid_parameter. More than eight: Params().set(…).set(…).
+class TESSERA_API Params {
+ public:
+  Params() noexcept = default;
+
+  // Written out instead of std::initializer_list, which g++ 12 refuses inside co_await expressions.
+  Params(Param a) { add(std::move(a)); }  // NOLINT(google-explicit-constructor)
+  Params(Param a, Param b) : Params(std::move(a)) { add(std::move(b)); }
+  Params(Param a, Param b, Param c) : Params(std::move(a), std::move(b)) { add(std::move(c)); }
+  Params(Param a, Param b, Param c, Param d) : Params(std::move(a), std::move(b), std::move(c)) { add(std::move(d)); }
+  Params(Param a, Param b, Param c, Param d, Param e) : Params(std::move(a), std::move(b), std::move(c), std::move(d)) {
+    add(std::move(e));
+  }
+  Params(Param a, Param b, Param c, Param d, Param e, Param f)
+      : Params(std::move(a), std::move(b), std::move(c), std::move(d), std::move(e)) {
+    add(std::move(f));
+  }
+  Params(Param a, Param b, Param c, Param d, Param e, Param f, Param g)
+      : Params(std::move(a), std::move(b), std::move(c), std::move(d), std::move(e), std::move(f)) {
+    add(std::move(g));
+  }
+  Params(Param a, Param b, Param c, Param d, Param e, Param f, Param g, Param h)
+      : Params(std::move(a), std::move(b), std::move(c), std::move(d), std::move(e), std::move(f), std::move(g)) {
+    add(std::move(h));
+  }
+
+  // Adds a parameter, or replaces its value.
+  Params& set(std::string_view name, Value value);
+  // The value of a parameter; null if it was not given.
+  const Value* find(std::string_view name) const noexcept;
+
+  bool empty() const noexcept { return items_.empty(); }
+  std::size_t size() const noexcept { return items_.size(); }
+  auto begin() const noexcept { return items_.begin(); }
+  auto end() const noexcept { return items_.end(); }
+
+  friend bool operator==(const Params&, const Params&) = default;
+
+ private:
+  void add(Param param);
+  std::vector<Param> items_;
+};
+
+}  // namespace tessera

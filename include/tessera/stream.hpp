@@ -1,0 +1,70 @@
+#pragma once
+
+#include <tessera/buffer.hpp>
+#include <tessera/command.hpp>
+#include <tessera/export.hpp>
+#include <tessera/handle.hpp>
+#include <tessera/params.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <string_view>
+
+namespace tessera {
+
+// Of the commands that could start, those of a higher priority start first.
+enum class Priority : std::uint8_t { high, normal, low };
+TESSERA_API std::string_view to_string(Priority priority) noexcept;
+
+// What a stream does when max_in_flight commands of it are not over yet and another one is submitted.
+enum class WhenFull : std::uint8_t {
+  block,        // submit waits until one is over
+  reject,       // the new command fails with Errc::stream_full
+  drop_oldest,  // the oldest that has not started is cancelled; if all have, the new one is
+};
+TESSERA_API std::string_view to_string(WhenFull policy) noexcept;
+
+struct StreamOptions {
+  Priority priority = Priority::normal;
+  std::size_t max_in_flight = 0;  // 0: no limit
+  WhenFull when_full = WhenFull::block;
+  // A command that has not started this long after its submission is cancelled with Errc::deadline_exceeded.
+  // 0: none. For a display at 60 Hz: 16ms.
+  std::chrono::nanoseconds deadline{0};
+  // Whether each command of the stream waits for the one before it. Buffers order commands in any case.
+  bool in_order = true;
+};
+
+// A lane of a device: commands submitted on it run in order and share a priority, a limit and a deadline.
+// Streams are never needed for correct results; those come from the buffers.
+//
+//   Stream frames = device.stream({.priority = Priority::high, .max_in_flight = 2, .when_full =
+//   WhenFull::drop_oldest}); frames.submit("relu", {in}, out);
+class TESSERA_API Stream {
+ public:
+  // An empty handle: using it throws Errc::invalid_argument.
+  Stream() noexcept = default;
+
+  const StreamOptions& options() const;
+  Device device() const;
+
+  // As Device::run and Device::submit, on this stream.
+  void run(std::string_view kernel, const BufferList& inputs, const Buffer& output, const Params& params = {}) const;
+  Command submit(std::string_view kernel, const BufferList& inputs, const Buffer& output,
+                 const Params& params = {}) const;
+
+  // The commands of this stream that are not over.
+  std::size_t in_flight() const;
+  // Blocks until every command submitted on this stream before the call is over. Does not throw their errors.
+  void synchronize() const;
+
+  explicit operator bool() const noexcept { return static_cast<bool>(state_); }
+  friend bool operator==(const Stream&, const Stream&) noexcept = default;
+
+  explicit Stream(detail::Ref<detail::StreamState> state) noexcept : state_(std::move(state)) {}
+
+ private:
+  detail::Ref<detail::StreamState> state_;
+};
+
+}  // namespace tessera

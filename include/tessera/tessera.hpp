@@ -1,0 +1,15 @@
+#pragma once
+
+// Everything: asynchronous GPU compute for C++20.
+#include <tessera/buffer.hpp>
+#include <tessera/command.hpp>
+#include <tessera/device.hpp>
+#include <tessera/dtype.hpp>
+#include <tessera/error.hpp>
+#include <tessera/kernels.hpp>
+#include <tessera/params.hpp>
+#include <tessera/shape.hpp>
+#include <tessera/simulation.hpp>
+#include <tessera/stream.hpp>
+#include <tessera/trace.hpp>
+#include <tessera/version.hpp>

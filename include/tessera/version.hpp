@@ -1,0 +1,12 @@
+#pragma once
+
+#include <tessera/export.hpp>
+
+#include <string_view>
+
+namespace tessera {
+
+// The version of the library that is running, such as "0.1.0".
+TESSERA_API std::string_view version() noexcept;
+
+}  // namespace tessera

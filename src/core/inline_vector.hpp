@@ -1,0 +1,53 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+namespace tessera::core {
+
+// A vector of plain values whose first N need no allocation.
+template <class T, std::size_t N>
+  requires std::is_trivially_copyable_v<T>
+class InlineVector {
+ public:
+  void push_back(T value) {
+    if (size_ < N) {
+      inline_[size_] = value;
+    } else {
+      if (size_ == N) more_.assign(inline_.begin(), inline_.end());
+      more_.push_back(value);
+    }
+    ++size_;
+  }
+  // Keeps the room of longer lists.
+  void clear() noexcept { size_ = 0; }
+  void shrink(std::size_t size) noexcept {
+    if (size_ > N && size <= N) {
+      for (std::size_t i = 0; i < size; ++i) inline_[i] = more_[i];
+    } else if (size > N) {
+      more_.resize(size);
+    }
+    size_ = size;
+  }
+
+  std::size_t size() const noexcept { return size_; }
+  bool empty() const noexcept { return size_ == 0; }
+  T* data() noexcept { return size_ <= N ? inline_.data() : more_.data(); }
+  const T* data() const noexcept { return size_ <= N ? inline_.data() : more_.data(); }
+  T& operator[](std::size_t index) noexcept { return data()[index]; }
+  const T& operator[](std::size_t index) const noexcept { return data()[index]; }
+  T* begin() noexcept { return data(); }
+  T* end() noexcept { return data() + size_; }
+  const T* begin() const noexcept { return data(); }
+  const T* end() const noexcept { return data() + size_; }
+
+ private:
+  std::size_t size_ = 0;
+  std::array<T, N> inline_;
+  std::vector<T> more_;
+};
+
+}  // namespace tessera::core

@@ -1,0 +1,135 @@
+#include <tessera/error.hpp>
+
+#include "core/random.hpp"
+#include "core/text.hpp"
+#include "driver/driver.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+namespace tessera::driver {
+
+namespace {
+
+using core::text;
+
+// Any driver on a bad day: injects faults, and refuses launches that the runtime should have kept apart.
+class SimulatedDriver final : public Driver {
+ public:
+  SimulatedDriver(std::unique_ptr<Driver> below, const SimulationOptions& options)
+      : below_(std::move(below)), options_(options), info_(below_->info()) {
+    info_.name = text("simulated ", info_.name);
+    info_.backend = "simulated";
+    info_.compute_units = std::max(1U, options.workers);
+  }
+
+  const DeviceInfo& info() const override { return info_; }
+
+  Block allocate(std::size_t bytes) override {
+    if (++allocations_ == options_.out_of_memory_at_allocation) return {};
+    return below_->allocate(bytes);
+  }
+  void deallocate(std::byte* address, std::size_t bytes) override { below_->deallocate(address, bytes); }
+  void upload(std::byte* to, std::span<const std::byte> from) override { below_->upload(to, from); }
+  void download(std::span<std::byte> to, const std::byte* from) override { below_->download(to, from); }
+  void fill_zero(std::byte* to, std::size_t bytes) override { below_->fill_zero(to, bytes); }
+  std::byte* host_address(std::byte* address) override { return below_->host_address(address); }
+
+  const Executable& compile(const kernels::Kernel& kernel, DType dtype) override {
+    return below_->compile(kernel, dtype);
+  }
+  std::int64_t pieces(const Launch& launch) const override { return below_->pieces(launch); }
+
+  void launch(const Launch& launch, std::int64_t piece) override {
+    const Access access(*this, launch);
+    if (piece == 0) inject(launch);
+    below_->launch(launch, piece);
+  }
+
+ private:
+  // Who is at a block of memory now. Pieces of one command may be there together.
+  struct Occupants {
+    std::uint64_t writer = 0;
+    unsigned writing = 0;
+    unsigned reading = 0;  // pieces of commands that only read
+  };
+
+  class Access {
+   public:
+    Access(SimulatedDriver& driver, const Launch& launch) : driver_(driver), launch_(launch) {
+      const std::scoped_lock lock(driver_.mutex_);
+      const auto output = driver_.occupants_.find(launch.output);
+      if (output != driver_.occupants_.end()) {
+        const Occupants& there = output->second;
+        if (there.reading != 0 || (there.writing != 0 && there.writer != launch.command)) refuse("writes");
+      }
+      for (const std::byte* address : launch.inputs) {
+        const auto input = driver_.occupants_.find(address);
+        if (input == driver_.occupants_.end()) continue;
+        if (input->second.writing != 0 && input->second.writer != launch.command) refuse("reads");
+      }
+      Occupants& mine = driver_.occupants_[launch.output];
+      mine.writer = launch.command;
+      ++mine.writing;
+      for (const std::byte* address : launch.inputs) {
+        if (address != launch.output) ++driver_.occupants_[address].reading;
+      }
+    }
+    ~Access() {
+      const std::scoped_lock lock(driver_.mutex_);
+      --driver_.occupants_[launch_.output].writing;
+      for (const std::byte* address : launch_.inputs) {
+        if (address != launch_.output) --driver_.occupants_[address].reading;
+      }
+    }
+    Access(const Access&) = delete;
+    Access& operator=(const Access&) = delete;
+
+   private:
+    [[noreturn]] void refuse(const char* what) const {
+      throw Error(Errc::internal,
+                  text("command ", launch_.command, " ", what, " a buffer that another command is using"));
+    }
+    SimulatedDriver& driver_;
+    const Launch& launch_;
+  };
+
+  void inject(const Launch& launch) const {
+    for (const InjectedFault& fault : options_.faults) {
+      if (fault.command != launch.command) continue;
+      switch (fault.kind) {
+        case InjectedFault::Kind::fail:
+          throw Error(Errc::device_failure, "injected failure");
+        case InjectedFault::Kind::out_of_memory:
+          throw Error(Errc::out_of_memory, "injected lack of memory");
+        case InjectedFault::Kind::delay:
+          std::this_thread::sleep_for(fault.delay);
+          break;
+      }
+    }
+    // Drawn from the seed and the command alone, so that the order of execution cannot change who fails.
+    if (options_.fail_rate > 0 &&
+        core::Random(options_.seed ^ (launch.command * 0x9e3779b97f4a7c15U)).fraction() < options_.fail_rate) {
+      throw Error(Errc::device_failure, "injected failure, by chance");
+    }
+  }
+
+  std::unique_ptr<Driver> below_;
+  SimulationOptions options_;
+  DeviceInfo info_;
+  std::atomic<std::uint64_t> allocations_{0};
+  std::mutex mutex_;
+  std::unordered_map<const std::byte*, Occupants> occupants_;
+};
+
+}  // namespace
+
+std::unique_ptr<Driver> make_simulated_driver(std::unique_ptr<Driver> below, const SimulationOptions& options) {
+  return std::make_unique<SimulatedDriver>(std::move(below), options);
+}
+
+}  // namespace tessera::driver

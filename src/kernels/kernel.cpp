@@ -1,0 +1,92 @@
+#include "kernels/kernel.hpp"
+
+#include <tessera/error.hpp>
+
+#include "core/text.hpp"
+
+#include <algorithm>
+
+namespace tessera::kernels {
+
+using core::text;
+
+void Kernel::check(std::span<const Operand> given, const Operand& output) const {
+  if (given.size() != inputs.size()) [[unlikely]] {
+    throw Error(Errc::count_mismatch, text("[", name, "] takes ", inputs.size(),
+                                           inputs.size() == 1 ? " input" : " inputs", ", got ", given.size()));
+  }
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const Operand& input = given[i];
+    if (input.dtype == output.dtype && *input.shape == *output.shape) [[likely]]
+      continue;
+    const Errc code = input.dtype == output.dtype ? Errc::shape_mismatch : Errc::dtype_mismatch;
+    throw Error(code,
+                text("[", name, "] input ", i, " (", inputs[i], ") must be ", to_string(output.dtype, *output.shape),
+                     " like the output, got ", to_string(input.dtype, *input.shape)));
+  }
+}
+
+Arguments Kernel::bind(const Params& given) const {
+  Arguments arguments;
+  if (given.empty()) [[likely]] {
+    for (const ParamSpec& spec : params) {
+      const Value& value = spec.default_value;
+      arguments.push_back({value.number(), value.is_integer() ? value.integer() : 0, value.is_integer()});
+    }
+    return arguments;
+  }
+  for (const Param& param : given) {
+    if (std::ranges::find(params, param.name, &ParamSpec::name) != params.end()) continue;
+    std::vector<std::string_view> names;
+    for (const ParamSpec& spec : params) names.push_back(spec.name);
+    throw Error(Errc::unknown_parameter,
+                text("[", name, "] has no parameter '", param.name, "'", core::suggestion(param.name, names),
+                     names.empty() ? "; it takes none" : ""));
+  }
+  for (const ParamSpec& spec : params) {
+    const Value* found = given.find(spec.name);
+    const Value& value = found ? *found : spec.default_value;
+    if (!value.is_number()) {
+      throw Error(Errc::invalid_parameter, text("[", name, "] parameter '", spec.name, "' must be a number, got ",
+                                                type_name(value), ", ", to_string(value)));
+    }
+    const double number = value.number();
+    if (!spec.allows(number)) {
+      throw Error(Errc::invalid_parameter, text("[", name, "] parameter '", spec.name, "' must be between ", spec.min,
+                                                " and ", spec.max, ", got ", to_string(value)));
+    }
+    arguments.push_back({number, value.is_integer() ? value.integer() : 0, value.is_integer()});
+  }
+  return arguments;
+}
+
+KernelInfo Kernel::info(std::span<const DType> dtypes) const {
+  KernelInfo info{std::string(name),
+                  {inputs.begin(), inputs.end()},
+                  {},
+                  {dtypes.begin(), dtypes.end()},
+                  std::string(documentation)};
+  for (const ParamSpec& spec : params) {
+    info.params.push_back({std::string(spec.name), "number", spec.default_value, std::string(spec.documentation)});
+  }
+  return info;
+}
+
+}  // namespace tessera::kernels
+
+namespace tessera {
+
+std::string to_string(const KernelInfo& kernel) {
+  std::string signature = kernel.name + "(";
+  for (const std::string& input : kernel.inputs) {
+    if (signature.back() != '(') signature += ", ";
+    signature += input;
+  }
+  for (const ParamInfo& param : kernel.params) {
+    signature += core::text(signature.back() == '(' ? "" : "; ", param.name, ": ", param.type, " = ",
+                            to_string(param.default_value));
+  }
+  return signature + ")  " + kernel.documentation;
+}
+
+}  // namespace tessera

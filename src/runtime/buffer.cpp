@@ -1,0 +1,191 @@
+#include <tessera/buffer.hpp>
+
+#include <tessera/device.hpp>
+
+#include "core/text.hpp"
+#include "runtime/device_state.hpp"
+#include "runtime/storage.hpp"
+
+namespace tessera {
+
+using core::text;
+using detail::Storage;
+using detail::View;
+using detail::view_of;
+
+namespace detail {
+
+void retain(View* view) noexcept { view->refs.fetch_add(1, std::memory_order_relaxed); }
+
+namespace {
+
+void drop(Storage& storage) noexcept {
+  if (storage.refs.fetch_sub(1, std::memory_order_acq_rel) == 1) delete &storage;
+}
+
+// True if this call freed it.
+bool try_free(Storage& storage) noexcept {
+  if (storage.is_freed.exchange(true)) return false;
+  storage.refs.fetch_add(1, std::memory_order_relaxed);  // the release's
+  storage.device->release_in_order(storage);
+  return true;
+}
+
+}  // namespace
+
+void release(View* view) noexcept {
+  if (view->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  Storage& storage = *view->storage;
+  delete view;
+  // The last view frees the memory, unless free() has.
+  if (storage.views.fetch_sub(1, std::memory_order_acq_rel) == 1) try_free(storage);
+  drop(storage);
+}
+
+void release_memory(Storage& storage) noexcept {
+  storage.device->memory.free(storage.block);
+  drop(storage);
+}
+
+std::string describe(const View& view) { return to_string(view.dtype, view.shape); }
+
+View& view_of(const Buffer& buffer, std::string_view call) {
+  if (!buffer.view()) throw Error(Errc::invalid_argument, text("[", call, "] on an empty buffer handle"));
+  return *buffer.view();
+}
+
+Mapping::Mapping(const Buffer& buffer, DType dtype, bool writes) {
+  const View& view = view_of(buffer, "map");
+  if (view.dtype != dtype) {
+    throw Error(Errc::dtype_mismatch, text("[map] the buffer is ", describe(view), ", not ", to_string(dtype)));
+  }
+  DeviceState& device = *view.storage->device;
+  data_ = device.driver->host_address(view.storage->block.address);
+  if (!data_) {
+    throw Error(Errc::unsupported, text("[map] the host cannot address the memory of ", device.driver->info().name));
+  }
+  node_ = device.map(*view.storage, writes);
+}
+
+Mapping::Mapping(Mapping&& other) noexcept
+    : node_(std::move(other.node_)), data_(std::exchange(other.data_, nullptr)) {}
+
+Mapping& Mapping::operator=(Mapping&& other) noexcept {
+  if (this == &other) return *this;
+  end();
+  node_ = std::move(other.node_);
+  data_ = std::exchange(other.data_, nullptr);
+  return *this;
+}
+
+Mapping::~Mapping() { end(); }
+
+void Mapping::end() noexcept {
+  if (const Ref<Node> node = std::move(node_)) unmap(*node);
+}
+
+}  // namespace detail
+
+const Shape& Buffer::shape() const { return view_of(*this, "shape").shape; }
+DType Buffer::dtype() const { return view_of(*this, "dtype").dtype; }
+std::size_t Buffer::size_bytes() const { return view_of(*this, "size_bytes").bytes; }
+Device Buffer::device() const { return Device(view_of(*this, "device").storage->device); }
+bool Buffer::is_freed() const { return view_of(*this, "is_freed").storage->is_freed; }
+
+std::vector<std::byte> Buffer::read_bytes() const {
+  std::vector<std::byte> bytes(size_bytes());
+  read_bytes_into(bytes);
+  return bytes;
+}
+
+void Buffer::read_bytes_into(std::span<std::byte> bytes) const {
+  const View& view = view_of(*this, "read");
+  if (bytes.size() != view.bytes) {
+    throw Error(Errc::count_mismatch,
+                text("[read] ", describe(view), " has ", view.bytes, " bytes, got room for ", bytes.size()));
+  }
+  Storage& storage = *view.storage;
+  storage.device->run_host(
+      {.label = "read", .storage = storage, .bytes = static_cast<std::int64_t>(bytes.size()), .function = [&] {
+         storage.device->driver->download(bytes, storage.block.address);
+       }});
+}
+
+void Buffer::write_bytes(std::span<const std::byte> bytes) {
+  const View& view = view_of(*this, "write");
+  if (bytes.size() != view.bytes) {
+    throw Error(Errc::count_mismatch,
+                text("[write] ", describe(view), " has ", view.bytes, " bytes, got ", bytes.size()));
+  }
+  Storage& storage = *view.storage;
+  storage.device->run_host({.label = "write",
+                            .storage = storage,
+                            .writes = true,
+                            .heals = true,
+                            .bytes = static_cast<std::int64_t>(bytes.size()),
+                            .function = [&] { storage.device->driver->upload(storage.block.address, bytes); }});
+}
+
+void Buffer::write_elements(std::span<const std::byte> bytes, std::int64_t first) {
+  const View& view = view_of(*this, "write");
+  const auto size = static_cast<std::int64_t>(size_of(view.dtype));
+  const std::int64_t count = static_cast<std::int64_t>(bytes.size()) / size;
+  if (first < 0 || first > view.shape.elements() || count > view.shape.elements() - first) {
+    throw Error(Errc::count_mismatch,
+                text("[write] ", count, " elements from element ", first, " on do not fit ", describe(view)));
+  }
+  Storage& storage = *view.storage;
+  storage.device->run_host(
+      {.label = "write",
+       .storage = storage,
+       .writes = true,
+       .heals = count == view.shape.elements(),
+       .bytes = static_cast<std::int64_t>(bytes.size()),
+       .function = [&] { storage.device->driver->upload(storage.block.address + first * size, bytes); }});
+}
+
+Buffer Buffer::reshape(const Shape& shape) const {
+  const View& view = view_of(*this, "reshape");
+  if (view.storage->is_freed) throw Error(Errc::buffer_freed, "[reshape] the buffer has been freed");
+  if (shape.elements() != view.shape.elements()) {
+    throw Error(Errc::shape_mismatch, text("[reshape] ", describe(view), " has ", view.shape.elements(), " elements, ",
+                                           to_string(shape), " has ", shape.elements()));
+  }
+  auto* reshaped = new View{.shape = shape, .dtype = view.dtype, .bytes = view.bytes, .storage = view.storage};
+  view.storage->refs.fetch_add(1, std::memory_order_relaxed);
+  view.storage->views.fetch_add(1, std::memory_order_relaxed);
+  return Buffer(detail::Ref<View>::adopt(reshaped));
+}
+
+void Buffer::free() {
+  if (!detail::try_free(*view_of(*this, "free").storage)) {
+    throw Error(Errc::buffer_freed, text("[free] the buffer, ", describe(*view_), ", has been freed before"));
+  }
+}
+
+void free_many(const BufferList& buffers) {
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    if (!buffers[i]) throw Error(Errc::invalid_argument, text("[free_many] buffer ", i, " is an empty handle"));
+    if (buffers[i].is_freed()) {
+      throw Error(Errc::buffer_freed,
+                  text("[free_many] buffer ", i, ", ", describe(*buffers[i].view()), ", has been freed before"));
+    }
+  }
+  // One that is in the list twice, or that another thread frees this moment, is free afterwards all the same.
+  for (std::size_t i = 0; i < buffers.size(); ++i) detail::try_free(*buffers[i].view()->storage);
+}
+
+void Buffer::expect_dtype(DType wanted, const char* call) const {
+  const View& view = view_of(*this, call);
+  if (view.dtype == wanted) return;
+  throw Error(Errc::dtype_mismatch, text("[", call, "] the buffer is ", describe(view), ", not ", to_string(wanted)));
+}
+
+void Buffer::expect_count(std::size_t given, const char* call) const {
+  const View& view = view_of(*this, call);
+  if (static_cast<std::size_t>(view.shape.elements()) == given) return;
+  throw Error(Errc::count_mismatch,
+              text("[", call, "] ", describe(view), " has ", view.shape.elements(), " elements, got ", given));
+}
+
+}  // namespace tessera

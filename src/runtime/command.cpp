@@ -1,0 +1,204 @@
+#include <tessera/command.hpp>
+
+#include "core/text.hpp"
+#include "runtime/device_state.hpp"
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace tessera {
+
+using detail::Node;
+using detail::Ref;
+
+std::string_view to_string(Status status) noexcept {
+  switch (status) {
+    case Status::pending:
+      return "pending";
+    case Status::running:
+      return "running";
+    case Status::completed:
+      return "completed";
+    case Status::failed:
+      return "failed";
+    case Status::cancelled:
+      return "cancelled";
+  }
+  return "unknown";
+}
+
+namespace {
+
+Node& node_of(const Ref<Node>& node, std::string_view call) {
+  if (!node) throw Error(Errc::invalid_argument, core::text("[", call, "] on an empty command handle"));
+  return *node;
+}
+
+// The callback of on_complete: deletes itself when it has been called.
+class Callback final : public detail::Observer {
+ public:
+  explicit Callback(std::function<void(const Command&)> function) : function_(std::move(function)) {}
+
+  void command_over(Node& node) noexcept override {
+    const std::unique_ptr<Callback> self(this);
+    node.device->scheduler->before_user_code();
+    call(node);
+  }
+  void call(Node& node) noexcept {
+    try {
+      function_(Command(Ref<Node>(&node)));
+    } catch (...) {
+      node.device->callback_failed(std::current_exception());
+    }
+  }
+
+ private:
+  std::function<void(const Command&)> function_;
+};
+
+}  // namespace
+
+namespace detail {
+
+bool CommandAwaiter::await_ready() const { return node_of(node_, "co_await").is_settled(); }
+
+bool CommandAwaiter::await_suspend(std::coroutine_handle<> waiting) noexcept {
+  waiting_ = waiting;
+  return node_->add_observer(*this);
+}
+
+void CommandAwaiter::await_resume() const { throw_if_failed(*node_); }
+
+void CommandAwaiter::command_over(Node& node) noexcept {
+  node.device->scheduler->before_user_code();
+  waiting_.resume();  // may end the life of this awaiter
+}
+
+}  // namespace detail
+
+CommandId Command::id() const { return node_of(node_, "id").id; }
+
+Status Command::poll() const {
+  Node& node = node_of(node_, "poll");
+  if (!node.is_settled()) node.device->scheduler->polled();
+  return node.status();
+}
+
+void Command::wait() const { wait_until_steady(detail::Clock::time_point::max()); }
+
+bool Command::wait_until_steady(std::chrono::steady_clock::time_point time) const {
+  Node& node = node_of(node_, "wait");
+  if (!detail::wait(node, time)) return false;
+  detail::throw_if_failed(node);
+  return true;
+}
+
+bool Command::cancel() const {
+  Node& node = node_of(node_, "cancel");
+  if (detail::cancel(node, Errc::cancelled, "was cancelled")) return true;
+  if (!node.is_settled()) node.ask_to_stop();
+  return false;
+}
+
+void Command::on_complete(std::function<void(const Command&)> callback) const {
+  Node& node = node_of(node_, "on_complete");
+  if (!callback) throw Error(Errc::invalid_argument, "[on_complete] got an empty function");
+  auto observer = std::make_unique<Callback>(std::move(callback));
+  if (node.add_observer(*observer)) {
+    observer.release();  // command_over deletes it
+  } else {
+    observer->call(node);
+  }
+}
+
+std::optional<Error> Command::error() const {
+  const Node& node = node_of(node_, "error");
+  if (!node.is_settled() || !node.failure) return std::nullopt;
+  return Error(node.failure);
+}
+
+void wait_all(const CommandList& commands) {
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    if (!commands[i]) throw Error(Errc::invalid_argument, core::text("[wait_all] command ", i, " is an empty handle"));
+  }
+  for (std::size_t i = 0; i < commands.size(); ++i) detail::wait(*commands[i].node(), detail::Clock::time_point::max());
+  for (std::size_t i = 0; i < commands.size(); ++i) detail::throw_if_failed(*commands[i].node());
+}
+
+namespace {
+
+// Tells one waiting thread that one of several commands is over. Each command has one of these, which lives until it is
+// removed or told.
+class AnyOver final : public detail::Observer {
+ public:
+  struct Signal {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool is_set = false;
+  };
+  explicit AnyOver(std::shared_ptr<Signal> signal) : signal_(std::move(signal)) {}
+
+  void command_over(Node&) noexcept override {
+    const std::unique_ptr<AnyOver> self(this);
+    {
+      const std::scoped_lock lock(signal_->mutex);
+      signal_->is_set = true;
+    }
+    signal_->changed.notify_one();
+  }
+
+ private:
+  std::shared_ptr<Signal> signal_;
+};
+
+std::size_t first_settled(const CommandList& commands) {
+  std::size_t index = 0;
+  while (index < commands.size() && !commands[index].node()->is_settled()) ++index;
+  return index;
+}
+
+}  // namespace
+
+std::size_t wait_any(const CommandList& commands) {
+  if (commands.empty()) throw Error(Errc::invalid_argument, "[wait_any] got no commands");
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    if (!commands[i]) throw Error(Errc::invalid_argument, core::text("[wait_any] command ", i, " is an empty handle"));
+  }
+  if (const std::size_t index = first_settled(commands); index != commands.size()) return index;
+
+  const auto signal = std::make_shared<AnyOver::Signal>();
+  std::vector<AnyOver*> observers(commands.size(), nullptr);
+  bool is_over = false;
+  for (std::size_t i = 0; i < commands.size() && !is_over; ++i) {
+    auto observer = std::make_unique<AnyOver>(signal);
+    is_over = !commands[i].node()->add_observer(*observer);
+    if (!is_over) observers[i] = observer.release();
+  }
+  std::unique_lock lock(signal->mutex);
+  while (!is_over && !signal->is_set) {
+    bool must_help = false;
+    lock.unlock();
+    for (std::size_t i = 0; i < commands.size(); ++i) {
+      detail::Scheduler& scheduler = *commands[i].node()->device->scheduler;
+      must_help = must_help || scheduler.must_help();
+      if (scheduler.must_help() && scheduler.run_one()) break;
+    }
+    lock.lock();
+    const auto is_set = [&] { return signal->is_set; };
+    if (must_help) {
+      signal->changed.wait_for(lock, std::chrono::microseconds(50), is_set);
+    } else {
+      signal->changed.wait(lock, is_set);
+    }
+  }
+  lock.unlock();
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    if (observers[i] && commands[i].node()->remove_observer(*observers[i])) delete observers[i];
+  }
+  return first_settled(commands);
+}
+
+}  // namespace tessera

@@ -1,0 +1,93 @@
+// Commands by number, and all of a device's commands at once.
+#include <tessera/error.hpp>
+
+#include "core/text.hpp"
+#include "runtime/device_state.hpp"
+
+#include <algorithm>
+
+namespace tessera::detail {
+
+Ref<Node> DeviceState::find(CommandId id, Ended* ended) {
+  const std::scoped_lock lock(order);
+  if (id == 0 || id > last_id) {
+    throw Error(Errc::unknown_command, core::text("there is no command ", id, " on ", driver->info().name));
+  }
+  // A node cannot be given a new life while the lock is held, so an id that matches is the command's.
+  Node* node = nullptr;
+  if (const std::size_t index = id % command_window; index < recent.size() && recent[index].id == id) {
+    node = recent[index].node;
+  } else if (const auto old = long_lived.find(id); old != long_lived.end()) {
+    node = old->second;
+  }
+  if (node && node->id == id) {
+    if (Ref<Node> shared = NodePool::try_share(*node)) return shared;
+  }
+  if (const auto found = not_completed.find(id); found != not_completed.end()) {
+    *ended = found->second;
+  } else if (last_id - id < command_window) {
+    *ended = {Status::completed, nullptr};
+  } else {
+    throw Error(Errc::unknown_command,
+                core::text("command ", id, " ended more than ", command_window, " commands ago"));
+  }
+  return {};
+}
+
+void DeviceState::remember(CommandId id, Status status, const core::FailurePtr& failure) {
+  const std::scoped_lock lock(order);
+  remember_locked(id, status, failure);
+}
+
+void DeviceState::remember_locked(CommandId id, Status status, const core::FailurePtr& failure) {
+  // Forgets what is out of the window when the map has doubled: constant work a failure.
+  if (not_completed.size() >= forget_at) {
+    const auto is_old = [this](const auto& entry) { return last_id - entry.first >= command_window; };
+    std::erase_if(not_completed, is_old);
+    forget_at = std::max<std::size_t>(1024, not_completed.size() * 2);
+  }
+  not_completed[id] = {status, failure};
+}
+
+void DeviceState::number_command(Node& node) {
+  node.id = last_id;
+  const std::size_t index = node.id % command_window;
+  if (index >= recent.size()) recent.resize(std::min<std::size_t>(command_window, index * 2 + 64));
+  Slot& slot = recent[index];
+  if (slot.node && slot.node->id == slot.id && !slot.node->is_settled()) {
+    if (long_lived.size() >= tidy_at) {
+      std::erase_if(long_lived,
+                    [](const auto& old) { return old.second->id != old.first || old.second->is_settled(); });
+      tidy_at = std::max<std::size_t>(1024, long_lived.size() * 2);
+    }
+    long_lived[slot.id] = slot.node;
+  }
+  slot = {&node, node.id};
+}
+
+void DeviceState::synchronize() {
+  std::vector<Ref<Node>> pending;
+  {
+    const std::scoped_lock lock(order);
+    pending = nodes.commands();
+  }
+  for (const Ref<Node>& node : pending) wait(*node, Clock::time_point::max());
+
+  std::exception_ptr exception;
+  {
+    const std::scoped_lock lock(order);
+    if (!callback_failures.empty()) {
+      exception = callback_failures.front();
+      callback_failures.erase(callback_failures.begin());
+    }
+  }
+  if (exception) std::rethrow_exception(exception);
+}
+
+void DeviceState::callback_failed(std::exception_ptr exception) noexcept {
+  const std::scoped_lock lock(order);
+  constexpr std::size_t most = 16;  // enough to see what is wrong; more would grow without end
+  if (callback_failures.size() < most) callback_failures.push_back(std::move(exception));
+}
+
+}  // namespace tessera::detail

@@ -1,0 +1,237 @@
+#include <tessera/device.hpp>
+
+#include <tessera/kernels.hpp>
+
+#include "core/text.hpp"
+#include "runtime/device_state.hpp"
+#include "runtime/stream_state.hpp"
+#include "runtime/trace_record.hpp"
+
+#include <cstdlib>
+#include <mutex>
+
+namespace tessera {
+
+using core::text;
+using detail::DeviceState;
+using detail::Ref;
+
+std::string_view to_string(PowerLevel level) noexcept {
+  switch (level) {
+    case PowerLevel::nominal:
+      return "nominal";
+    case PowerLevel::fair:
+      return "fair";
+    case PowerLevel::serious:
+      return "serious";
+    case PowerLevel::critical:
+      return "critical";
+  }
+  return "unknown";
+}
+
+namespace detail {
+
+namespace {
+
+unsigned next_device_number() {
+  static std::atomic<unsigned> last{0};
+  return ++last;
+}
+
+// The rest is for the program itself and for everybody else on the machine.
+std::size_t default_memory_limit(const driver::Driver& driver) { return driver.info().memory / 8 * 7; }
+
+}  // namespace
+
+DeviceState::DeviceState(std::unique_ptr<driver::Driver> with_driver, std::shared_ptr<Scheduler> with_scheduler)
+    : driver(std::move(with_driver)),
+      scheduler(std::move(with_scheduler)),
+      memory(*driver, default_memory_limit(*driver)),
+      number(next_device_number()),
+      nodes(NodePool::acquire()) {}
+
+DeviceState::~DeviceState() {
+  scheduler->stop();
+  NodePool::retire(nodes);
+}
+
+void retain(DeviceState* state) noexcept { state->refs.fetch_add(1, std::memory_order_relaxed); }
+void release(DeviceState* state) noexcept {
+  if (state->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) delete state;
+}
+
+}  // namespace detail
+
+namespace {
+
+// The process's CPU device. Never destroyed: its workers run until the process ends.
+Device cpu_device() {
+  detail::start_trace_from_environment();
+  static DeviceState& state = []() -> DeviceState& {
+    auto driver = driver::make_cpu_driver();
+    auto workers = detail::make_worker_pool(driver->info().compute_units);
+    return *new DeviceState(std::move(driver), std::move(workers));
+  }();
+  return Device(Ref<DeviceState>(&state));
+}
+
+}  // namespace
+
+Device Device::best() {
+  const char* wish = std::getenv("TESSERA_DEVICE");
+  if (!wish || *wish == '\0') return open("cpu");
+  try {
+    return open(wish);
+  } catch (const Error& error) {
+    throw Error(error.code(), text("TESSERA_DEVICE: ", error.what()));
+  }
+}
+
+Device Device::open(std::string_view backend) {
+  if (backend == "cpu") return cpu_device();
+  throw Error(Errc::unknown_device, text("there is no device '", backend.substr(0, 64), "'; there is: cpu"));
+}
+
+std::vector<DeviceInfo> Device::devices() { return {cpu_device().info()}; }
+
+Device Device::simulated(const SimulationOptions& options) {
+  if (options.backend != "cpu") open(options.backend);  // throws
+  if (!(options.fail_rate >= 0 && options.fail_rate <= 1)) {
+    throw Error(Errc::invalid_argument, text("a fail_rate is between 0 and 1, got ", options.fail_rate));
+  }
+  detail::start_trace_from_environment();
+  auto driver = driver::make_simulated_driver(driver::make_cpu_driver(), options);
+  auto* state = new DeviceState(std::move(driver), detail::make_seeded_scheduler(options));
+  return Device(Ref<DeviceState>::adopt(state));
+}
+
+Device::Device(Ref<DeviceState> state) noexcept : state_(std::move(state)) { ++state_->handles; }
+Device::Device(const Device& other) noexcept : state_(other.state_) {
+  if (state_) ++state_->handles;
+}
+Device& Device::operator=(Device other) noexcept {
+  std::swap(state_, other.state_);
+  return *this;
+}
+Device::~Device() {
+  // Without threads of its own, nobody would ever run what is left: it would keep itself alive.
+  if (state_ && --state_->handles == 0) state_->scheduler->last_handle_dropped();
+}
+
+const DeviceInfo& Device::info() const noexcept { return state_->driver->info(); }
+
+namespace {
+
+// A new buffer; `zero`: with zeros.
+Buffer allocate(DeviceState& device, const Shape& shape, DType dtype, bool zero) {
+  const std::size_t bytes = shape.size_bytes(dtype);
+  const auto block = device.memory.allocate(bytes, to_string(dtype, shape));
+  if (zero && !block.is_zero) device.driver->fill_zero(block.address, bytes);
+  auto* storage = new detail::Storage(device, block);
+  auto* view = new detail::View{.shape = shape, .dtype = dtype, .bytes = bytes, .storage = storage};
+  return Buffer(Ref<detail::View>::adopt(view));
+}
+
+}  // namespace
+
+Buffer Device::empty(const Shape& shape, DType dtype) const { return allocate(*state_, shape, dtype, false); }
+Buffer Device::zeros(const Shape& shape, DType dtype) const { return allocate(*state_, shape, dtype, true); }
+
+Buffer Device::make_buffer(std::span<const std::byte> bytes, std::size_t values, const Shape& shape,
+                           DType dtype) const {
+  if (values != static_cast<std::size_t>(shape.elements())) {
+    throw Error(Errc::count_mismatch,
+                text("[buffer] ", to_string(dtype, shape), " needs ", shape.elements(), " values, got ", values));
+  }
+  Buffer buffer = empty(shape, dtype);
+  state_->driver->upload(buffer.view()->storage->block.address, bytes);  // nobody else has it yet
+  return buffer;
+}
+
+Buffer Device::from_bytes(std::span<const std::byte> bytes, const Shape& shape, DType dtype) const {
+  if (bytes.size() != shape.size_bytes(dtype)) {
+    throw Error(Errc::count_mismatch, text("[from_bytes] ", to_string(dtype, shape), " needs ", shape.size_bytes(dtype),
+                                           " bytes, got ", bytes.size()));
+  }
+  return make_buffer(bytes, static_cast<std::size_t>(shape.elements()), shape, dtype);
+}
+
+void Device::run(std::string_view kernel, const BufferList& inputs, const Buffer& output, const Params& params) const {
+  state_->run({kernel, inputs, output, params});
+}
+
+Command Device::submit(std::string_view kernel, const BufferList& inputs, const Buffer& output,
+                       const Params& params) const {
+  return Command(state_->submit({kernel, inputs, output, params}));
+}
+
+Status Device::poll(CommandId id) const {
+  DeviceState::Ended ended{};
+  const Ref<detail::Node> node = state_->find(id, &ended);
+  return node ? Command(node).poll() : ended.status;
+}
+
+void Device::wait(CommandId id) const {
+  DeviceState::Ended ended{};
+  const Ref<detail::Node> node = state_->find(id, &ended);
+  if (node) {
+    Command(node).wait();
+  } else if (ended.failure) {
+    throw Error(ended.failure);
+  }
+}
+
+bool Device::cancel(CommandId id) const {
+  DeviceState::Ended ended{};
+  const Ref<detail::Node> node = state_->find(id, &ended);
+  return node && Command(node).cancel();
+}
+
+std::vector<KernelInfo> Device::kernels() const {
+  std::vector<KernelInfo> infos;
+  for (const kernels::Kernel& kernel : kernels::all()) infos.push_back(kernel.info(info().dtypes));
+  return infos;
+}
+
+MemoryInfo Device::memory() const { return state_->memory.info(); }
+void Device::set_memory_limit(std::size_t bytes) const { state_->memory.set_limit(bytes); }
+std::size_t Device::trim_memory() const { return state_->memory.trim(); }
+
+PowerLevel Device::power_level() const { return state_->power_level; }
+void Device::set_power_level(PowerLevel level) const {
+  state_->power_level = level;
+  state_->scheduler->set_power_level(level);
+}
+
+Stream Device::stream(const StreamOptions& options) const {
+  if (options.deadline.count() < 0) {
+    throw Error(Errc::invalid_argument,
+                text("a stream's deadline cannot be negative, got ", options.deadline.count(), " ns"));
+  }
+  return Stream(Ref<detail::StreamState>::adopt(new detail::StreamState(*state_, options)));
+}
+
+void Device::synchronize() const { state_->synchronize(); }
+
+namespace {
+
+void run_on_output(std::string_view kernel, const BufferList& inputs, const Buffer& output, const Params& params) {
+  if (!output) throw Error(Errc::invalid_argument, text("[", kernel, "] output is an empty buffer handle"));
+  output.device().run(kernel, inputs, output, params);
+}
+
+}  // namespace
+
+void add(const Buffer& a, const Buffer& b, const Buffer& output) {
+  run_on_output("elementwise_add", {a, b}, output, {});
+}
+void multiply(const Buffer& a, const Buffer& b, const Buffer& output) {
+  run_on_output("elementwise_mul", {a, b}, output, {});
+}
+void scale(const Buffer& input, double factor, const Buffer& output) {
+  run_on_output("scale", {input}, output, {{"factor", factor}});
+}
+void relu(const Buffer& input, const Buffer& output) { run_on_output("relu", {input}, output, {}); }
+
+}  // namespace tessera

@@ -1,0 +1,130 @@
+#pragma once
+
+#include <tessera/device.hpp>
+
+#include "driver/driver.hpp"
+#include "runtime/memory_pool.hpp"
+#include "runtime/node.hpp"
+#include "runtime/scheduler.hpp"
+#include "runtime/storage.hpp"
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace tessera::detail {
+
+// One device with all that belongs to it. Lives as long as a handle, a buffer or a pending command of it.
+struct DeviceState {
+  DeviceState(std::unique_ptr<driver::Driver> with_driver, std::shared_ptr<Scheduler> with_scheduler);
+  ~DeviceState();
+  DeviceState(const DeviceState&) = delete;
+  DeviceState& operator=(const DeviceState&) = delete;
+
+  // Calls of kernels (submit.cpp).
+  struct Call {
+    std::string_view kernel;
+    const BufferList& inputs;
+    const Buffer& output;
+    const Params& params;
+    StreamState* stream = nullptr;
+  };
+  Ref<Node> submit(const Call& call);
+  void run(const Call& call);
+  // A call that has passed all checks but those that need the order lock.
+  struct Prepared {
+    const kernels::Kernel* kernel = nullptr;
+    core::InlineVector<Storage*, 3> inputs;
+    Storage* output = nullptr;
+    driver::Launch launch;
+  };
+
+  // Work of the host's on a buffer, in its place in the order; blocks until it is done, throws if it failed.
+  struct HostWork {
+    const char* label;
+    Storage& storage;
+    bool writes = false;  // else it reads
+    bool heals = false;   // it writes all of it; else the buffer must not be poisoned
+    std::int64_t bytes = 0;
+    std::function<void()> function;
+  };
+  void run_host(HostWork work);
+  // Gives the memory to the host, blocks until it is free; unmap() takes the node that is returned.
+  Ref<Node> map(Storage& storage, bool writes);
+  // Gives the storage's memory back when all that uses it is over; takes over a reference to the storage.
+  void release_in_order(Storage& storage) noexcept;
+
+  // Commands by number (commands.cpp). The node, or how the command ended if there is none any more.
+  struct Ended {
+    Status status;
+    core::FailurePtr failure;
+  };
+  Ref<Node> find(CommandId id, Ended* ended);
+  void remember(CommandId id, Status status, const core::FailurePtr& failure);
+  // Under the order lock. number_command: `node` is that of command last_id.
+  void remember_locked(CommandId id, Status status, const core::FailurePtr& failure);
+  void number_command(Node& node);
+
+  void synchronize();
+  void callback_failed(std::exception_ptr exception) noexcept;
+
+  const std::unique_ptr<driver::Driver> driver;
+  const std::shared_ptr<Scheduler> scheduler;
+  MemoryPool memory;
+  std::atomic<std::uint32_t> refs{1};
+  std::atomic<std::uint32_t> handles{0};  // of these, Device objects of the user's
+  std::atomic<PowerLevel> power_level{PowerLevel::nominal};
+  const unsigned number;  // tells devices apart in traces
+
+  // The order lock: one submission at a time finds its place. Guards the hazards of all buffers and the streams'
+  // last nodes, the node pool and the numbers below. Held for some tens of nanoseconds.
+  alignas(64) SpinLock order;
+  NodePool& nodes;
+  CommandId last_id = 0;
+  struct Slot {
+    Node* node = nullptr;
+    CommandId id = 0;
+  };
+  std::vector<Slot> recent;                            // the nodes of the last commands, by id modulo the window
+  std::unordered_map<CommandId, Ended> not_completed;  // of the last commands: those that failed or were cancelled
+  std::size_t forget_at = 1024;
+  std::unordered_map<CommandId, Node*> long_lived;  // pending ones that are older than the window
+  std::size_t tidy_at = 1024;
+  std::vector<std::exception_ptr> callback_failures;
+
+ private:
+  // `blocks`: the caller waits for it. The command, or nothing if it blocks and is done already.
+  Ref<Node> enqueue(const Call& call, Prepared& prepared, bool blocks);
+  Ref<Node> refuse(std::string_view label, Status status, core::FailurePtr failure);
+  Node& take_host_node(const char* label);  // under the order lock
+};
+
+// How many commands back the number of an ended one is still known.
+inline constexpr CommandId command_window = 65'536;
+
+// Of a node's life (execute.cpp); execute() and assist() are declared in scheduler.hpp.
+//
+// Ends a node that runs; returns one that became ready and that this thread may go on with.
+Node* finish(Node& node, core::FailurePtr failure) noexcept;
+// Ends a pending node, for the reason given; false if it is not pending any more.
+bool cancel(Node& node, Errc reason, std::string_view why);
+// Blocks until the node is settled; false at the end of the time.
+bool wait(Node& node, Clock::time_point until);
+// Throws why the node, which is settled, failed.
+void throw_if_failed(const Node& node);
+// Ends a map (submit.cpp).
+void unmap(Node& end) noexcept;
+
+// Launches, and tells what went wrong (submit.cpp).
+core::FailurePtr launch_piece(driver::Driver& driver, const driver::Launch& launch, std::int64_t piece,
+                              std::string_view kernel) noexcept;
+core::FailurePtr poisoned_input(const std::string& who, std::size_t index, const Storage& storage);
+
+}  // namespace tessera::detail

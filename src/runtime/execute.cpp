@@ -1,0 +1,182 @@
+#include <tessera/error.hpp>
+
+#include "core/text.hpp"
+#include "runtime/device_state.hpp"
+#include "runtime/stream_state.hpp"
+#include "runtime/trace_record.hpp"
+
+#include <mutex>
+
+namespace tessera::detail {
+
+namespace {
+
+// A thread that goes on from node to node lets others in the queue have their turn after so many.
+constexpr int longest_run = 64;
+
+core::FailurePtr first_poisoned_input(const Node& node) {
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    if (node.inputs[i]->poison) [[unlikely]]
+      return poisoned_input(node.describe(), i, *node.inputs[i]);
+  }
+  return nullptr;
+}
+
+core::FailurePtr cancelled_while_running(const Node& node) {
+  return core::make_failure(Errc::cancelled, node.describe() + " was cancelled while it ran");
+}
+
+// Does pieces as long as there are some; whoever does the last one ends the node.
+Node* do_pieces(Node& node) noexcept {
+  while (true) {
+    const std::int64_t piece = node.next_piece.fetch_add(1, std::memory_order_relaxed);
+    if (piece >= node.pieces) return nullptr;
+    core::FailurePtr failure = node.is_asked_to_stop()
+                                   ? cancelled_while_running(node)
+                                   : launch_piece(*node.device->driver, node.launch, piece, node.label);
+    if (failure) {
+      const std::scoped_lock lock(node.failure_lock);
+      if (!node.failure) node.failure = std::move(failure);
+    }
+    if (node.pieces_left.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+      if (node.pieces > 1) node.device->scheduler->withdraw(node);
+      return finish(node, std::move(node.failure));
+    }
+  }
+}
+
+core::FailurePtr call_host(Node& node) noexcept {
+  try {
+    if (node.host) node.host();
+    return nullptr;
+  } catch (const std::exception& error) {
+    return core::make_failure(Errc::internal, core::text(node.describe(), " failed: ", error.what()));
+  }
+}
+
+// The part of the end that concerns the order: the output is what it will be, and those behind it may go.
+Node* leave_order(Node& node) noexcept {
+  if (node.output && node.kind != Node::Kind::release && (node.failure || node.heals)) {
+    node.output->poison = node.failure;
+  }
+  Scheduler& scheduler = *node.device->scheduler;
+  Node* next = nullptr;
+  for (graph::Edge* edge = node.retire(); edge;) {
+    graph::Edge* following = edge->next;
+    auto& dependent = static_cast<Node&>(*edge->dependent);
+    edge = following;
+    if (!dependent.unblock()) continue;
+    if (dependent.kind == Node::Kind::release) {
+      execute(dependent);  // at once: memory that nobody uses is free when the command that used it is over
+    } else if (!next && scheduler.may_continue_with(dependent)) {
+      next = &dependent;
+    } else {
+      scheduler.push(dependent);
+    }
+  }
+  return next;
+}
+
+// Executes a node to its end, or as far as this thread can take it.
+Node* step(Node& node) noexcept {
+  if (node.kind == Node::Kind::release) {
+    release_memory(*node.output);
+    return finish(node, nullptr);
+  }
+  if (node.deadline != Clock::time_point::max() && Clock::now() > node.deadline) {
+    cancel(node, Errc::deadline_exceeded, "could not start before its deadline");
+  }
+  if (!node.try_start()) {  // cancelled: it has settled, and leaves the order now
+    Node* next = leave_order(node);
+    release(&node);
+    return next;
+  }
+  if (node.trace) trace_start(*node.trace);
+  if (core::FailurePtr failure = first_poisoned_input(node)) return finish(node, std::move(failure));
+  if (node.kind == Node::Kind::host) return finish(node, call_host(node));
+
+  node.pieces = node.device->driver->pieces(node.launch);
+  if (node.pieces == 1) {
+    return finish(node, launch_piece(*node.device->driver, node.launch, 0, node.label));
+  }
+  node.next_piece.store(0, std::memory_order_relaxed);
+  node.pieces_left.store(node.pieces, std::memory_order_relaxed);
+  const Ref<Node> held(&node);  // the last piece may be another thread's
+  node.device->scheduler->share(node, node.pieces - 1);
+  return do_pieces(node);
+}
+
+// A cancelled or failed command stays answerable by its number.
+void remember_failure(Node& node) noexcept {
+  if (node.failure && node.id != 0) node.device->remember(node.id, node.outcome, node.failure);
+}
+
+void trace_node(const Node& node) noexcept {
+  if (node.trace) {
+    trace_end(*node.trace, {node.device->number, node.id, node.label, node.launch.bytes, node.outcome});
+  }
+}
+
+}  // namespace
+
+void execute(Node& node) noexcept {
+  Node* next = &node;
+  for (int count = 0; next; ++count) {
+    if (count == longest_run) {
+      next->device->scheduler->push(*next);
+      return;
+    }
+    next = step(*next);
+  }
+}
+
+void assist(Node& node) noexcept {
+  const Ref<Node> held = Ref<Node>::adopt(&node);
+  if (Node* next = do_pieces(node)) execute(*next);
+}
+
+Node* finish(Node& node, core::FailurePtr failure) noexcept {
+  const bool was_stopped = failure && failure->code == Errc::cancelled && node.is_asked_to_stop();
+  node.outcome = !failure ? Status::completed : was_stopped ? Status::cancelled : Status::failed;
+  node.failure = std::move(failure);
+  remember_failure(node);
+  trace_node(node);
+  const Ref<StreamState> stream = std::move(node.stream);
+  Node* next = leave_order(node);
+  if (stream) stream->left();
+  if (next && node.is_observed()) {  // observers may take their time
+    node.device->scheduler->push(*next);
+    next = nullptr;
+  }
+  node.settle();
+  release(&node);
+  return next;
+}
+
+bool cancel(Node& node, Errc reason, std::string_view why) {
+  if (!node.try_begin_ending()) return false;
+  node.outcome = Status::cancelled;
+  node.failure = core::make_failure(reason, core::text(node.describe(), " ", why));
+  remember_failure(node);
+  trace_node(node);
+  const Ref<StreamState> stream = std::move(node.stream);
+  if (stream) stream->left();
+  node.settle();
+  return true;
+}
+
+bool wait(Node& node, Clock::time_point until) {
+  while (!node.is_settled()) {
+    const Clock::time_point wake = node.device->scheduler->help(node, until);
+    if (node.park(wake)) return true;
+    if (Clock::now() >= until) return false;
+  }
+  return true;
+}
+
+void throw_if_failed(const Node& node) {
+  if (node.failure) [[unlikely]]
+    throw Error(node.failure);
+}
+
+}  // namespace tessera::detail

@@ -1,0 +1,206 @@
+#include "runtime/node.hpp"
+
+#include "core/text.hpp"
+#include "runtime/trace_record.hpp"
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+namespace tessera::detail {
+
+namespace {
+
+// Where threads sleep and observers are kept: a few places for all nodes, so that a node needs no mutex of its own.
+struct ParkingPlace {
+  std::mutex mutex;
+  std::condition_variable woken;
+};
+
+ParkingPlace& parking_place(const Node& node) {
+  constexpr std::size_t count = 64;
+  static auto& places = *new std::array<ParkingPlace, count>();  // never destroyed: threads may outlive main
+  return places[(reinterpret_cast<std::uintptr_t>(&node) / sizeof(Node)) % count];
+}
+
+}  // namespace
+
+Status Node::status() const noexcept {
+  const std::uint32_t word = state.load(std::memory_order_acquire) & status_mask;
+  if (word == ending) return Status::pending;
+  const auto status = static_cast<Status>(word);
+  // Retired is completed: whoever sees the result of a command must not see the command running.
+  return is_terminal(status) || !is_retired() ? status : outcome;
+}
+
+bool Node::try_start() noexcept {
+  std::uint32_t word = state.load(std::memory_order_relaxed);
+  while (true) {
+    if ((word & status_mask) == ending) {  // for an instant
+      std::this_thread::yield();
+      word = state.load(std::memory_order_relaxed);
+      continue;
+    }
+    if ((word & status_mask) != static_cast<std::uint32_t>(Status::pending)) {
+      state.load(std::memory_order_acquire);  // the canceller's failure is visible
+      return false;
+    }
+    const std::uint32_t running = (word & ~status_mask) | static_cast<std::uint32_t>(Status::running);
+    if (state.compare_exchange_weak(word, running, std::memory_order_relaxed)) return true;
+  }
+}
+
+bool Node::try_begin_ending() noexcept {
+  std::uint32_t word = state.load(std::memory_order_relaxed);
+  while ((word & status_mask) == static_cast<std::uint32_t>(Status::pending)) {
+    if (state.compare_exchange_weak(word, (word & ~status_mask) | ending, std::memory_order_relaxed)) return true;
+  }
+  return false;
+}
+
+void Node::settle() noexcept {
+  const std::uint32_t before = state.exchange(static_cast<std::uint32_t>(outcome), std::memory_order_acq_rel);
+  if ((before & observed) == 0) return;
+  ParkingPlace& parking = parking_place(*this);
+  std::unique_lock lock(parking.mutex);
+  parking.woken.notify_all();
+  // One at a time, and each out of the list before it is told: remove_observer relies on it.
+  while (Observer* observer = observers) {
+    observers = observer->next_;
+    lock.unlock();
+    observer->command_over(*this);
+    lock.lock();
+  }
+}
+
+bool Node::add_observer(Observer& observer) {
+  const std::scoped_lock lock(parking_place(*this).mutex);
+  if (is_settled(state.fetch_or(observed, std::memory_order_acq_rel))) return false;
+  observer.next_ = observers;
+  observers = &observer;
+  return true;
+}
+
+bool Node::remove_observer(Observer& observer) {
+  const std::scoped_lock lock(parking_place(*this).mutex);
+  for (Observer** link = &observers; *link; link = &(*link)->next_) {
+    if (*link != &observer) continue;
+    *link = observer.next_;
+    return true;
+  }
+  return false;
+}
+
+bool Node::park(Clock::time_point until) {
+  ParkingPlace& parking = parking_place(*this);
+  std::unique_lock lock(parking.mutex);
+  if (is_settled(state.fetch_or(observed, std::memory_order_acq_rel))) return true;
+  const auto over = [this] { return is_settled(); };
+  if (until == Clock::time_point::max()) {
+    parking.woken.wait(lock, over);
+    return true;
+  }
+  return parking.woken.wait_until(lock, until, over);
+}
+
+std::string Node::describe() const {
+  return id != 0 ? core::text("[", label, "] command ", id) : core::text("[", label, "]");
+}
+
+void retain(Node* node) noexcept { node->refs.fetch_add(1, std::memory_order_relaxed); }
+
+void release(Node* node) noexcept {
+  if (node->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) node->pool->give_back(*node);
+}
+
+namespace {
+
+struct RetiredPools {
+  std::mutex mutex;
+  std::vector<NodePool*> pools;
+};
+
+RetiredPools& retired_pools() {
+  static auto& pools = *new RetiredPools();
+  return pools;
+}
+
+}  // namespace
+
+NodePool& NodePool::acquire() {
+  RetiredPools& retired = retired_pools();
+  const std::scoped_lock lock(retired.mutex);
+  if (retired.pools.empty()) return *new NodePool();
+  NodePool* pool = retired.pools.back();
+  retired.pools.pop_back();
+  return *pool;
+}
+
+void NodePool::retire(NodePool& pool) {
+  RetiredPools& retired = retired_pools();
+  const std::scoped_lock lock(retired.mutex);
+  retired.pools.push_back(&pool);
+}
+
+Node& NodePool::take(DeviceState& device) {
+  if (!free_) free_ = returned_.exchange(nullptr, std::memory_order_acquire);
+  if (!free_) {
+    slabs_.push_back(std::make_unique<Node[]>(slab_size));
+    for (std::size_t i = 0; i < slab_size; ++i) {
+      Node& node = slabs_.back()[i];
+      node.pool = this;
+      node.next_free = free_;
+      free_ = &node;
+    }
+  }
+  Node& node = *free_;
+  free_ = node.next_free;
+  node.begin(++last_serial_);
+  node.device = Ref<DeviceState>(&device);
+  node.refs.store(1, std::memory_order_relaxed);
+  node.state.store(static_cast<std::uint32_t>(Status::pending), std::memory_order_relaxed);
+  return node;
+}
+
+void NodePool::give_back(Node& node) noexcept {
+  node.inputs.clear();
+  node.output = nullptr;
+  node.heals = true;
+  node.deadline = Clock::time_point::max();
+  node.priority = Priority::normal;
+  if (node.stream) node.stream = {};
+  if (node.host) node.host = nullptr;
+  if (node.trace) node.trace.reset();
+  if (node.more_edges) node.more_edges.reset();
+  if (node.failure) node.failure.reset();
+  // Dropped last, below: with it may go the device, and this pool to the next one.
+  const Ref<DeviceState> device = std::move(node.device);
+  Node* head = returned_.load(std::memory_order_relaxed);
+  do {
+    node.next_free = head;
+  } while (!returned_.compare_exchange_weak(head, &node, std::memory_order_release, std::memory_order_relaxed));
+}
+
+Ref<Node> NodePool::try_share(Node& node) noexcept {
+  std::uint32_t refs = node.refs.load(std::memory_order_relaxed);
+  while (refs != 0) {
+    if (node.refs.compare_exchange_weak(refs, refs + 1, std::memory_order_acquire, std::memory_order_relaxed)) {
+      return Ref<Node>::adopt(&node);
+    }
+  }
+  return {};
+}
+
+std::vector<Ref<Node>> NodePool::commands() const {
+  std::vector<Ref<Node>> live;
+  for (const auto& slab : slabs_) {
+    for (std::size_t i = 0; i < slab_size; ++i) {
+      Node& node = slab[i];
+      if (node.id == 0 || node.is_settled()) continue;
+      if (Ref<Node> shared = try_share(node)) live.push_back(std::move(shared));
+    }
+  }
+  return live;
+}
+
+}  // namespace tessera::detail

@@ -1,0 +1,144 @@
+#pragma once
+
+#include <tessera/command.hpp>
+#include <tessera/handle.hpp>
+#include <tessera/stream.hpp>
+
+#include "core/failure.hpp"
+#include "driver/driver.hpp"
+#include "graph/hazards.hpp"
+#include "runtime/spin_lock.hpp"
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace tessera::detail {
+
+class NodePool;
+struct Storage;
+struct TraceRecord;
+
+using Clock = std::chrono::steady_clock;
+
+// One piece of work of the queue: what every Command, read, write, map and free is while it is on its way.
+//
+// Life: submit takes a node from the pool and puts it into the order; when nothing blocks it, it is *ready* and goes to
+// the scheduler; a thread *executes* it; finishing *retires* it from the order and *settles* it for those who look on.
+// A cancelled node settles at once but retires in its turn, so that what comes after it still waits for what came
+// before it.
+struct Node final : graph::Node {
+  enum class Kind : std::uint8_t {
+    kernel,   // a launch of the driver
+    host,     // a function of the runtime's own: reads, writes, the ends of maps
+    release,  // gives a buffer's memory back
+  };
+
+  // The state word: a Status or `ending`, and flags.
+  static constexpr std::uint32_t status_mask = 0x7;
+  static constexpr std::uint32_t ending = 0x7;        // somebody is cancelling it: pending to all others
+  static constexpr std::uint32_t observed = 0x100;    // there are waiters or observers
+  static constexpr std::uint32_t stop_asked = 0x200;  // cancel() came while it ran
+
+  Status status() const noexcept;
+  bool is_settled() const noexcept { return is_settled(state.load(std::memory_order_acquire)); }
+  static bool is_settled(std::uint32_t word) noexcept {
+    return (word & status_mask) != ending && is_terminal(static_cast<Status>(word & status_mask));
+  }
+
+  // pending -> running; false if it was cancelled before.
+  bool try_start() noexcept;
+  // pending -> ending; the caller must settle() it. False if it has started or is over.
+  bool try_begin_ending() noexcept;
+  bool is_observed() const noexcept { return (state.load(std::memory_order_relaxed) & observed) != 0; }
+  void ask_to_stop() noexcept { state.fetch_or(stop_asked, std::memory_order_relaxed); }
+  bool is_asked_to_stop() const noexcept { return (state.load(std::memory_order_relaxed) & stop_asked) != 0; }
+
+  // The final state, seen by all; `failure` and `outcome` must be set. Wakes waiters and tells observers.
+  void settle() noexcept;
+
+  // Adds an observer; false if the node is settled, and then it will not be told. remove_observer is false if the
+  // observer has been told, or is being told this moment.
+  bool add_observer(Observer& observer);
+  bool remove_observer(Observer& observer);
+  // Sleeps until it is settled; false at the end of the time.
+  bool park(Clock::time_point until);
+
+  std::string describe() const;  // "[relu] command 12"
+
+  // Shared.
+  std::atomic<std::uint32_t> refs{0};
+  std::atomic<std::uint32_t> state{0};
+
+  // Set before the node enters the order.
+  Kind kind = Kind::kernel;
+  Priority priority = Priority::normal;
+  bool heals = true;        // whether it writes `output` whole
+  CommandId id = 0;         // 0: no command, but a read, write, map or free
+  Ref<DeviceState> device;  // from the pool and back: whoever holds a node may use its device
+  std::string_view label;
+  driver::Launch launch;
+  core::InlineVector<Storage*, 3> inputs;  // what it reads
+  Storage* output = nullptr;               // what it writes
+  std::uint64_t cost = 0;                  // nanoseconds, roughly: see worker_pool.cpp
+  Clock::time_point deadline = Clock::time_point::max();
+  Ref<StreamState> stream;
+  std::function<void()> host;
+  std::unique_ptr<TraceRecord> trace;
+  std::array<graph::Edge, 4> edges;
+  std::unique_ptr<graph::Edge[]> more_edges;
+
+  // While it runs.
+  std::int64_t pieces = 1;
+  std::atomic<std::int64_t> next_piece{0};
+  std::atomic<std::int64_t> pieces_left{0};
+  SpinLock failure_lock;  // several pieces may fail
+
+  // At its end.
+  Status outcome = Status::pending;
+  core::FailurePtr failure;
+
+  // The scheduler's, under its lock.
+  Node* previous = nullptr;
+  Node* next = nullptr;
+  unsigned helpers_wanted = 0;
+  enum class Place : std::uint8_t { nowhere, ready, held } place = Place::nowhere;
+
+  // The observers, under the lock of the node's parking place.
+  Observer* observers = nullptr;
+
+  // The pool's.
+  NodePool* pool = nullptr;
+  Node* next_free = nullptr;
+};
+
+// Nodes of one device. Memory once taken stays, also after the device: handles of its commands may outlive it.
+class NodePool {
+ public:
+  static NodePool& acquire();          // for a new device
+  static void retire(NodePool& pool);  // for the next device
+
+  // A node with one reference, the engine's, which finish() drops; under the order lock.
+  Node& take(DeviceState& device);
+  // Any thread.
+  void give_back(Node& node) noexcept;
+
+  // The live nodes of commands, referenced; under the order lock.
+  std::vector<Ref<Node>> commands() const;
+  // A reference to a node that may be on its way back to the pool: empty if it is.
+  static Ref<Node> try_share(Node& node) noexcept;
+
+ private:
+  static constexpr std::size_t slab_size = 64;
+
+  std::vector<std::unique_ptr<Node[]>> slabs_;
+  Node* free_ = nullptr;
+  std::uint64_t last_serial_ = 0;
+  alignas(64) std::atomic<Node*> returned_{nullptr};
+};
+
+}  // namespace tessera::detail

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <tessera/buffer.hpp>
+#include <tessera/handle.hpp>
+
+#include "core/failure.hpp"
+#include "graph/hazards.hpp"
+#include "runtime/memory_pool.hpp"
+
+#include <atomic>
+#include <cstdint>
+
+namespace tessera::detail {
+
+// A buffer's memory, common to all its views. Lives as long as a view of it and the node that gives the memory back.
+// Nodes point at it without a count: the release is ordered after all of them.
+struct Storage {
+  Storage(DeviceState& on, const MemoryPool::Block& memory) : device(&on), block(memory) {}
+
+  const Ref<DeviceState> device;
+  const MemoryPool::Block block;
+  std::atomic<std::uint32_t> refs{1};  // of views, and of a release on its way
+  std::atomic<std::uint32_t> views{1};
+  std::atomic<bool> is_freed{false};  // by free(), or with the last view
+
+  // Why the contents are not what they should be; null: they are. Part of the contents: whoever may read or write
+  // those may read or write this.
+  core::FailurePtr poison;
+
+  alignas(64) graph::Hazards hazards;  // under the device's order lock
+};
+
+// A shape and type of a storage: what a Buffer points at.
+struct View {
+  std::atomic<std::uint32_t> refs{1};
+  Shape shape;
+  DType dtype = DType::f32;
+  std::size_t bytes = 0;
+  Storage* storage = nullptr;
+};
+
+// The memory goes back to the pool, and a reference to the storage is dropped.
+void release_memory(Storage& storage) noexcept;
+
+// "f32[5]"
+std::string describe(const View& view);
+
+// The view of a buffer; Errc::invalid_argument for an empty handle, naming the call.
+View& view_of(const Buffer& buffer, std::string_view call);
+
+}  // namespace tessera::detail

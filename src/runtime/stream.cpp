@@ -1,0 +1,145 @@
+#include <tessera/stream.hpp>
+
+#include <tessera/device.hpp>
+
+#include "core/text.hpp"
+#include "runtime/stream_state.hpp"
+
+#include <chrono>
+
+namespace tessera {
+
+std::string_view to_string(Priority priority) noexcept {
+  switch (priority) {
+    case Priority::high:
+      return "high";
+    case Priority::normal:
+      return "normal";
+    case Priority::low:
+      return "low";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(WhenFull policy) noexcept {
+  switch (policy) {
+    case WhenFull::block:
+      return "block";
+    case WhenFull::reject:
+      return "reject";
+    case WhenFull::drop_oldest:
+      return "drop_oldest";
+  }
+  return "unknown";
+}
+
+namespace detail {
+
+void retain(StreamState* state) noexcept { state->refs.fetch_add(1, std::memory_order_relaxed); }
+void release(StreamState* state) noexcept {
+  if (state->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) delete state;
+}
+
+bool StreamState::enter(Errc* refused) {
+  std::unique_lock lock(mutex_);
+  const auto has_room = [this] { return options.max_in_flight == 0 || in_flight_ < options.max_in_flight; };
+  while (!has_room()) {
+    switch (options.when_full) {
+      case WhenFull::reject:
+        *refused = Errc::stream_full;
+        return false;
+      case WhenFull::drop_oldest:
+        if (drop_oldest(lock)) break;
+        *refused = Errc::cancelled;
+        return false;
+      case WhenFull::block:
+        if (!device->scheduler->must_help()) {
+          left_.wait(lock, has_room);
+          break;
+        }
+        lock.unlock();
+        const bool ran = device->scheduler->run_one();
+        lock.lock();
+        if (!ran) left_.wait_for(lock, std::chrono::microseconds(50), has_room);
+        break;
+    }
+  }
+  ++in_flight_;
+  return true;
+}
+
+void StreamState::entered(Node& node) {
+  const std::scoped_lock lock(mutex_);
+  forget_ended();
+  nodes_.emplace_back(&node);
+}
+
+void StreamState::left() noexcept {
+  {
+    const std::scoped_lock lock(mutex_);
+    --in_flight_;
+    forget_ended();
+  }
+  left_.notify_one();
+}
+
+void StreamState::forget_ended() {
+  while (!nodes_.empty() && nodes_.front()->is_settled()) nodes_.pop_front();
+}
+
+// True if there may be room now.
+bool StreamState::drop_oldest(std::unique_lock<std::mutex>& lock) {
+  for (const Ref<Node>& node : nodes_) {
+    if (node->status() != Status::pending) continue;
+    const Ref<Node> oldest = node;
+    lock.unlock();
+    cancel(*oldest, Errc::cancelled, "was dropped: a newer one came and its stream is full");
+    lock.lock();
+    return true;
+  }
+  return in_flight_ < options.max_in_flight;
+}
+
+std::size_t StreamState::in_flight() {
+  const std::scoped_lock lock(mutex_);
+  return in_flight_;
+}
+
+void StreamState::synchronize() {
+  std::deque<Ref<Node>> pending;
+  {
+    const std::scoped_lock lock(mutex_);
+    pending = nodes_;
+  }
+  for (const Ref<Node>& node : pending) wait(*node, Clock::time_point::max());
+}
+
+namespace {
+
+StreamState& state_of(const Ref<StreamState>& state, std::string_view call) {
+  if (!state) throw Error(Errc::invalid_argument, core::text("[", call, "] on an empty stream handle"));
+  return *state;
+}
+
+}  // namespace
+
+}  // namespace detail
+
+const StreamOptions& Stream::options() const { return detail::state_of(state_, "options").options; }
+Device Stream::device() const { return Device(detail::state_of(state_, "device").device); }
+
+void Stream::run(std::string_view kernel, const BufferList& inputs, const Buffer& output, const Params& params) const {
+  detail::StreamState& state = detail::state_of(state_, "run");
+  state.device->run({kernel, inputs, output, params, &state});
+}
+
+Command Stream::submit(std::string_view kernel, const BufferList& inputs, const Buffer& output,
+                       const Params& params) const {
+  detail::StreamState& state = detail::state_of(state_, "submit");
+  return Command(state.device->submit({kernel, inputs, output, params, &state}));
+}
+
+std::size_t Stream::in_flight() const { return detail::state_of(state_, "in_flight").in_flight(); }
+void Stream::synchronize() const { detail::state_of(state_, "synchronize").synchronize(); }
+
+}  // namespace tessera

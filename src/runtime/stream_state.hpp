@@ -1,0 +1,44 @@
+#pragma once
+
+#include <tessera/stream.hpp>
+
+#include "runtime/device_state.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <mutex>
+
+namespace tessera::detail {
+
+struct StreamState {
+  StreamState(DeviceState& on, const StreamOptions& with) : device(&on), options(with) {}
+
+  // Room for one more command, by the stream's policy: blocks, drops, or says no. `refused` is then what the new
+  // command ends as.
+  bool enter(Errc* refused);
+  // A command has entered and found its place; and it is over.
+  void entered(Node& node);
+  void left() noexcept;
+
+  std::size_t in_flight();
+  void synchronize();
+
+  const Ref<DeviceState> device;
+  const StreamOptions options;
+  std::atomic<std::uint32_t> refs{1};
+
+  graph::Position last;  // under the device's order lock
+
+ private:
+  bool drop_oldest(std::unique_lock<std::mutex>& lock);
+  void forget_ended();  // under the mutex
+
+  std::mutex mutex_;
+  std::condition_variable left_;
+  std::size_t in_flight_ = 0;
+  std::deque<Ref<Node>> nodes_;  // in order; ended ones leave from the front
+};
+
+}  // namespace tessera::detail

@@ -1,0 +1,186 @@
+#include <tessera/trace.hpp>
+
+#include <tessera/error.hpp>
+
+#include "core/text.hpp"
+#include "runtime/trace_record.hpp"
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <mutex>
+#include <set>
+#include <string>
+
+namespace tessera {
+
+namespace detail {
+
+namespace {
+
+// What this thread is called, and its number in traces.
+struct ThreadName {
+  std::string name;
+  unsigned number = 0;
+};
+
+ThreadName& this_thread_name() {
+  thread_local ThreadName name = [] {
+    static std::atomic<unsigned> count{0};
+    const unsigned number = ++count;
+    return ThreadName{core::text("thread ", number), 1000 + number};
+  }();
+  return name;
+}
+
+double microseconds(TraceRecord::Clock::duration duration) {
+  return std::chrono::duration<double, std::micro>(duration).count();
+}
+
+// Kernel names may be the user's.
+std::string json_string(std::string_view text) {
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    if (static_cast<unsigned char>(c) < 0x20) {
+      quoted += "\\u00";
+      quoted += digits[static_cast<unsigned char>(c) >> 4];
+      quoted += digits[static_cast<unsigned char>(c) & 15];
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + '"';
+}
+
+// Writes the file. One for the process, under its mutex.
+class Recorder {
+ public:
+  static Recorder& instance() {
+    static auto& recorder = *new Recorder();  // workers may still record while the process ends
+    return recorder;
+  }
+
+  void start(const std::filesystem::path& file) {
+    const std::scoped_lock lock(mutex_);
+    close();
+    out_.open(file, std::ios::trunc);
+    if (!out_) throw Error(Errc::io_error, core::text("cannot write the trace file ", file));
+    out_ << "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
+    out_.precision(3);
+    out_ << std::fixed;
+    origin_ = TraceRecord::Clock::now();
+    is_first_ = true;
+    known_threads_.clear();
+    is_on_ = true;
+  }
+
+  void stop() {
+    const std::scoped_lock lock(mutex_);
+    close();
+  }
+
+  bool is_on() const noexcept { return is_on_.load(std::memory_order_relaxed); }
+
+  void write(const TraceRecord& record, const TraceEvent& event) {
+    const auto end = TraceRecord::Clock::now();
+    const ThreadName& ender = this_thread_name();
+    const std::scoped_lock lock(mutex_);
+    if (!out_.is_open()) return;
+    const bool has_started = record.started != TraceRecord::Clock::time_point{};
+    const unsigned thread = has_started ? record.thread : ender.number;
+    introduce(event.device, thread, has_started ? record.thread_name : ender.name);
+    const auto started = has_started ? record.started : end;
+    const double queued = microseconds(record.queued - origin_);
+    const double start = microseconds(started - origin_);
+
+    // A span from the submission to the start, beside the threads; then the work itself on its thread.
+    ++span_;
+    write_span('b', event, thread, queued);
+    write_span('e', event, thread, start);
+    next() << "{\"ph\":\"X\",\"cat\":\"command\",\"name\":" << json_string(event.name) << ",\"pid\":" << event.device
+           << ",\"tid\":" << thread << ",\"ts\":" << start << ",\"dur\":" << microseconds(end - started)
+           << ",\"args\":{\"command\":" << event.id << ",\"status\":\"" << to_string(event.status)
+           << "\",\"bytes\":" << event.bytes << ",\"queued\":" << queued << ",\"waited_for\":[";
+    for (std::size_t i = 0; i < record.waited_for.size(); ++i) out_ << (i ? "," : "") << record.waited_for[i];
+    out_ << "]}}";
+  }
+
+ private:
+  std::ostream& next() {
+    if (!is_first_) out_ << ",\n";
+    is_first_ = false;
+    return out_;
+  }
+
+  void write_span(char phase, const TraceEvent& event, unsigned thread, double time) {
+    next() << R"({"ph":")" << phase << R"(","cat":"queued","id":)" << span_ << ",\"name\":" << json_string(event.name)
+           << ",\"pid\":" << event.device << ",\"tid\":" << thread << ",\"ts\":" << time << "}";
+  }
+
+  void introduce(unsigned device, unsigned thread, const std::string& name) {
+    if (!known_threads_.insert({device, thread}).second) return;
+    next() << R"({"ph":"M","name":"process_name","pid":)" << device << R"(,"args":{"name":"device )" << device
+           << "\"}}";
+    next() << R"({"ph":"M","name":"thread_name","pid":)" << device << ",\"tid\":" << thread
+           << ",\"args\":{\"name\":" << json_string(name) << "}}";
+  }
+
+  void close() {
+    is_on_ = false;
+    if (!out_.is_open()) return;
+    out_ << "\n]}\n";
+    out_.close();
+  }
+
+  std::mutex mutex_;
+  std::ofstream out_;
+  std::atomic<bool> is_on_{false};
+  bool is_first_ = true;
+  TraceRecord::Clock::time_point origin_;
+  std::uint64_t span_ = 0;
+  std::set<std::pair<unsigned, unsigned>> known_threads_;  // device and thread
+};
+
+}  // namespace
+
+std::unique_ptr<TraceRecord> begin_trace_record() {
+  if (!Recorder::instance().is_on()) [[likely]]
+    return nullptr;
+  auto record = std::make_unique<TraceRecord>();
+  record->queued = TraceRecord::Clock::now();
+  return record;
+}
+
+void trace_start(TraceRecord& record) {
+  record.started = TraceRecord::Clock::now();
+  record.thread = this_thread_name().number;
+  record.thread_name = this_thread_name().name;
+}
+
+void trace_end(const TraceRecord& record, const TraceEvent& event) { Recorder::instance().write(record, event); }
+
+void start_trace_from_environment() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    const char* file = std::getenv("TESSERA_TRACE");
+    if (!file || *file == '\0') return;
+    trace::start(file);
+    std::atexit([] { trace::stop(); });
+  });
+}
+
+void name_thread(const char* kind, unsigned number) { this_thread_name() = {core::text(kind, " ", number), number}; }
+
+}  // namespace detail
+
+namespace trace {
+
+void start(const std::filesystem::path& file) { detail::Recorder::instance().start(file); }
+void stop() { detail::Recorder::instance().stop(); }
+bool is_on() noexcept { return detail::Recorder::instance().is_on(); }
+
+}  // namespace trace
+
+}  // namespace tessera
