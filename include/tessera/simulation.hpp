@@ -34,7 +34,7 @@ struct SimulationOptions {
   // thread in an order that depends on the seed and the calls alone, and dropping the last Device handle runs the
   // rest. Otherwise so many threads run commands, with random pauses between them.
   unsigned workers = 2;
-  std::vector<InjectedFault> faults;
+  std::vector<InjectedFault> faults = {};
   double fail_rate = 0;  // the share of commands that fail by chance, drawn from the seed
   // The allocation that fails with Errc::out_of_memory, counted from 1; 0: none.
   std::uint64_t out_of_memory_at_allocation = 0;

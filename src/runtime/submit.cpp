@@ -188,8 +188,10 @@ void DeviceState::run(const Call& call) {
 }
 
 Ref<Node> DeviceState::refuse(std::string_view label, Status status, core::FailurePtr failure) {
+  const std::unique_ptr<TraceRecord> trace = begin_trace_record();
   const std::scoped_lock lock(order);
   ++last_id;
+  if (trace) trace_end(*trace, {number, last_id, label, 0, status});
   return ended_command(*this, label, status, std::move(failure));
 }
 
@@ -211,19 +213,17 @@ Ref<Node> DeviceState::enqueue(const Call& call, Prepared& prepared, bool blocks
   const bool may_run_here = scheduler->may_use_caller();
   const bool is_small = prepared.launch.bytes <= small_bytes && may_run_here;
   std::unique_lock lock(order);
-  ++last_id;
   if (core::FailurePtr freed = check_not_freed(prepared)) [[unlikely]] {
-    Ref<Node> ended = ended_command(*this, label, Status::failed, std::move(freed));
     lock.unlock();
     if (stream) stream->left();
-    return ended;
+    return refuse(label, Status::failed, std::move(freed));
   }
+  ++last_id;
   if (is_small && can_run_now(prepared, stream)) {
     core::FailurePtr failure = run_small(*this, prepared, trace.get());
+    const Status status = failure ? Status::failed : Status::completed;
     Ref<Node> ended;
-    if (!blocks || failure) {
-      ended = ended_command(*this, label, failure ? Status::failed : Status::completed, std::move(failure));
-    }
+    if (!blocks || failure) ended = ended_command(*this, label, status, std::move(failure));
     lock.unlock();
     if (stream) stream->left();
     return ended;

@@ -25,11 +25,15 @@ struct ThreadName {
 };
 
 ThreadName& this_thread_name() {
-  thread_local ThreadName name = [] {
-    static std::atomic<unsigned> count{0};
-    const unsigned number = ++count;
-    return ThreadName{core::text("thread ", number), 1000 + number};
-  }();
+  static std::atomic<unsigned> count{0};
+  thread_local ThreadName name{"", ++count};
+  return name;
+}
+
+const ThreadName& named_thread() {
+  static std::atomic<unsigned> unnamed{0};
+  ThreadName& name = this_thread_name();
+  if (name.name.empty()) name.name = core::text("thread ", ++unnamed);
   return name;
 }
 
@@ -85,7 +89,7 @@ class Recorder {
 
   void write(const TraceRecord& record, const TraceEvent& event) {
     const auto end = TraceRecord::Clock::now();
-    const ThreadName& ender = this_thread_name();
+    const ThreadName& ender = named_thread();
     const std::scoped_lock lock(mutex_);
     if (!out_.is_open()) return;
     const bool has_started = record.started != TraceRecord::Clock::time_point{};
@@ -155,8 +159,8 @@ std::unique_ptr<TraceRecord> begin_trace_record() {
 
 void trace_start(TraceRecord& record) {
   record.started = TraceRecord::Clock::now();
-  record.thread = this_thread_name().number;
-  record.thread_name = this_thread_name().name;
+  record.thread = named_thread().number;
+  record.thread_name = named_thread().name;
 }
 
 void trace_end(const TraceRecord& record, const TraceEvent& event) { Recorder::instance().write(record, event); }
@@ -171,7 +175,7 @@ void start_trace_from_environment() {
   });
 }
 
-void name_thread(const char* kind, unsigned number) { this_thread_name() = {core::text(kind, " ", number), number}; }
+void name_thread(const char* kind, unsigned number) { this_thread_name().name = core::text(kind, " ", number); }
 
 }  // namespace detail
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace tessera::detail {
@@ -77,6 +78,8 @@ struct Worker {
 };
 
 thread_local Worker* this_worker = nullptr;
+// What this thread waits for while it helps, if it is no worker.
+thread_local const Node* this_target = nullptr;
 
 // The workers of the process's processor: one queue a priority, first come first served. At most one idle worker looks
 // for work at a time, the others sleep; it wakes another when it finds more than it can do itself.
@@ -103,6 +106,8 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
   }
 
   bool may_continue_with(const Node& node) override {
+    // A thread of the user's goes on only while that is what it waits for: it must not be kept.
+    if (!is_on_worker() && (!this_target || this_target->is_settled() || node.cost > small_enough_to_help)) return false;
     if (node.priority == Priority::low) return false;  // push() may have to hold it
     // A hint is enough: a command of a higher priority that comes this instant waits for one command.
     for (std::size_t p = 0; p < static_cast<std::size_t>(node.priority); ++p) {
@@ -340,7 +345,9 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
     }
     const bool helps = take(*node);
     lock.unlock();
+    const Node* outer = std::exchange(this_target, &target);
     helps ? assist(*node) : execute(*node);
+    this_target = outer;
     return true;
   }
 

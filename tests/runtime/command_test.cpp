@@ -1,0 +1,294 @@
+// Commands: states, waiting, cancelling, callbacks, coroutines, numbers.
+#include <tessera/tessera.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <coroutine>
+#include <ctime>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+namespace tessera {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Commands : public ::testing::Test {
+ protected:
+  Device device = Device::best();
+  Buffer gated = device.zeros({4});
+  Buffer output = device.zeros({4});
+
+  Command submit_gated() { return device.submit("relu", {gated}, output); }
+};
+
+TEST_F(Commands, A_command_goes_from_pending_to_completed) {
+  Command command;
+  {
+    const auto view = gated.map<float>();
+    command = submit_gated();
+    EXPECT_EQ(command.poll(), Status::pending);
+    EXPECT_FALSE(command.error());
+  }
+  command.wait();
+  EXPECT_EQ(command.poll(), Status::completed);
+  EXPECT_FALSE(command.error());
+}
+
+TEST_F(Commands, A_wait_with_a_time_gives_up_and_the_command_goes_on) {
+  std::optional<Mapped<float>> view = gated.map<float>();
+  const Command command = submit_gated();
+  EXPECT_FALSE(command.wait_for(0s));
+  EXPECT_FALSE(command.wait_for(-1s));
+  EXPECT_FALSE(command.wait_for(2ms));
+  EXPECT_FALSE(command.wait_until(std::chrono::steady_clock::now() + 2ms));
+  EXPECT_FALSE(command.wait_until(std::chrono::system_clock::now() + 2ms));
+  view.reset();
+  EXPECT_TRUE(command.wait_for(std::chrono::hours::max()));
+  EXPECT_TRUE(command.wait_for(0s));
+  EXPECT_TRUE(command.wait_until(std::chrono::steady_clock::time_point::max()));
+}
+
+TEST_F(Commands, A_pending_command_can_be_cancelled_once) {
+  std::optional<Mapped<float>> view = gated.map<float>();
+  const Command command = submit_gated();
+  EXPECT_TRUE(command.cancel());
+  EXPECT_FALSE(command.cancel());
+  EXPECT_EQ(command.poll(), Status::cancelled);
+  EXPECT_EQ(command.error()->code(), Errc::cancelled);
+  EXPECT_THROW(command.wait(), Error);
+  EXPECT_THROW(command.wait_for(0s), Error);
+  EXPECT_EQ(device.poll(command.id()), Status::cancelled);
+  view.reset();
+  EXPECT_THROW(output.read<float>(), Error);
+}
+
+TEST_F(Commands, A_completed_command_cannot_be_cancelled) {
+  const Command command = submit_gated();
+  command.wait();
+  EXPECT_FALSE(command.cancel());
+  EXPECT_EQ(command.poll(), Status::completed);
+}
+
+TEST_F(Commands, What_comes_after_a_cancelled_command_still_waits_for_what_came_before_it) {
+  std::optional<Mapped<float>> view = gated.map<float>();
+  const Command cancelled = device.submit("fill", {}, gated, {{"value", 1}});
+  const Command after = device.submit("fill", {}, gated, {{"value", 2}});
+  EXPECT_TRUE(cancelled.cancel());
+  EXPECT_FALSE(after.wait_for(2ms));
+  view.reset();
+  after.wait();
+  EXPECT_EQ(gated.read<float>()[0], 2);
+}
+
+TEST_F(Commands, A_running_command_stops_between_two_pieces) {
+  // The first of its many pieces takes long; cancel comes then.
+  const Device slow = Device::simulated({.workers = 1, .faults = {{.command = 1, .kind = InjectedFault::Kind::delay, .delay = 20ms}}});
+  Buffer large = slow.zeros({1'000'000});
+  const Command command = slow.submit("fill", {}, large, {{"value", 1}});
+  while (command.poll() == Status::pending) std::this_thread::yield();
+  EXPECT_EQ(command.poll(), Status::running);
+  EXPECT_FALSE(command.cancel());
+  EXPECT_THROW(command.wait(), Error);
+  EXPECT_EQ(command.poll(), Status::cancelled);
+  EXPECT_NE(std::string(command.error()->what()).find("cancelled while it ran"), std::string::npos);
+  EXPECT_THROW(large.read<float>(), Error);
+}
+
+TEST_F(Commands, A_callback_comes_once_at_the_end_or_at_once) {
+  std::atomic<int> calls{0};
+  std::optional<Mapped<float>> view = gated.map<float>();
+  const Command command = submit_gated();
+  command.on_complete([&](const Command& done) {
+    EXPECT_EQ(done.poll(), Status::completed);
+    EXPECT_EQ(done, command);
+    ++calls;
+  });
+  EXPECT_EQ(calls, 0);
+  view.reset();
+  while (calls != 1) std::this_thread::yield();
+  command.on_complete([&](const Command&) { ++calls; });
+  EXPECT_EQ(calls, 2);
+}
+
+TEST_F(Commands, A_callback_may_wait_for_other_commands) {
+  std::atomic<int> ended{0};
+  constexpr int count = 32;  // more than there are workers
+  for (int i = 0; i < count; ++i) {
+    device.submit("fill", {}, device.zeros({10'000})).on_complete([&](const Command&) {
+      device.submit("fill", {}, device.zeros({10'000})).wait();
+      device.run("fill", {}, device.zeros({10'000}));
+      ++ended;
+    });
+  }
+  while (ended != count) std::this_thread::yield();
+}
+
+TEST_F(Commands, A_thread_of_the_users_runs_nobody_elses_commands) {
+  const auto here = std::this_thread::get_id();
+  std::atomic<int> ended{0};
+  std::optional<Mapped<float>> view = gated.map<float>();
+  for (int i = 0; i < 10; ++i) {
+    device.submit("relu", {gated}, i % 2 ? gated : device.zeros({4})).on_complete([&](const Command&) {
+      EXPECT_NE(std::this_thread::get_id(), here);
+      ++ended;
+    });
+  }
+  view.reset();  // makes them ready, and leaves them to the workers
+  while (ended != 10) std::this_thread::yield();
+}
+
+TEST_F(Commands, What_leaves_a_callback_is_thrown_by_the_next_synchronize) {
+  const Command command = submit_gated();
+  command.wait();
+  command.on_complete([](const Command&) { throw std::runtime_error("from the callback"); });
+  try {
+    device.synchronize();
+    FAIL();
+  } catch (const std::runtime_error& error) {
+    EXPECT_STREQ(error.what(), "from the callback");
+  }
+  device.synchronize();
+}
+
+TEST_F(Commands, Dropping_a_handle_cancels_nothing) {
+  {
+    const auto view = gated.map<float>();
+    device.submit("fill", {}, gated, {{"value", 3}});
+  }
+  EXPECT_EQ(gated.read<float>()[0], 3);
+}
+
+TEST_F(Commands, Wait_all_waits_for_all_and_throws_the_first_error) {
+  const Device faulty = Device::simulated({.faults = {{.command = 2}, {.command = 3, .kind = InjectedFault::Kind::out_of_memory}}});
+  std::vector<Command> commands;
+  for (int i = 0; i < 4; ++i) commands.push_back(faulty.submit("fill", {}, faulty.zeros({4})));
+  try {
+    wait_all(commands);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::device_failure);
+  }
+  EXPECT_EQ(commands[3].poll(), Status::completed);
+  wait_all({commands[0], commands[3]});
+  wait_all({});
+}
+
+TEST_F(Commands, Wait_any_returns_the_one_that_is_over) {
+  const auto view = gated.map<float>();
+  const Command stuck = submit_gated();
+  for (int i = 0; i < 100; ++i) {
+    const Command quick = device.submit("fill", {}, device.zeros({i % 2 ? 4 : 10'000}));
+    EXPECT_EQ(wait_any({stuck, quick}), 1U);
+    EXPECT_EQ(quick.poll(), Status::completed);
+  }
+  EXPECT_EQ(stuck.poll(), Status::pending);
+}
+
+TEST_F(Commands, Wait_any_works_on_a_deterministic_device) {
+  const Device simulated = Device::simulated({.seed = 5, .workers = 0});
+  const Command a = simulated.submit("fill", {}, simulated.zeros({4}));
+  const Command b = simulated.submit("fill", {}, simulated.zeros({4}));
+  EXPECT_LT(wait_any({a, b}), 2U);
+}
+
+TEST_F(Commands, A_number_answers_as_the_handle_does) {
+  std::optional<Mapped<float>> view = gated.map<float>();
+  const CommandId pending = submit_gated().id();
+  const CommandId cancelled = submit_gated().id();
+  EXPECT_EQ(device.poll(pending), Status::pending);
+  EXPECT_TRUE(device.cancel(cancelled));
+  EXPECT_FALSE(device.cancel(cancelled));
+  view.reset();
+  device.wait(pending);
+  EXPECT_EQ(device.poll(pending), Status::completed);
+  EXPECT_EQ(device.poll(cancelled), Status::cancelled);
+  EXPECT_THROW(device.wait(cancelled), Error);
+}
+
+TEST_F(Commands, A_number_is_known_for_a_while_and_a_pending_one_for_ever) {
+  std::optional<Mapped<float>> view = gated.map<float>();
+  const Buffer other = device.zeros({4});
+  const CommandId pending = submit_gated().id();
+  const CommandId failed = device.submit("nonsense", {}, other).id();
+  const CommandId completed = device.submit("fill", {}, other).id();
+  for (int i = 0; i < 65'000; ++i) device.submit("fill", {}, other);
+  EXPECT_EQ(device.poll(completed), Status::completed);
+  EXPECT_EQ(device.poll(failed), Status::failed);
+  for (int i = 0; i < 70'000; ++i) device.submit("fill", {}, other);
+  EXPECT_THROW(device.poll(completed), Error);
+  EXPECT_EQ(device.poll(pending), Status::pending);
+  view.reset();
+  device.wait(pending);
+}
+
+TEST_F(Commands, More_pending_commands_than_the_window_stay_answerable) {
+  std::vector<CommandId> ids;
+  {
+    const auto view = gated.map<float>();
+    for (int i = 0; i < 200'000; ++i) ids.push_back(device.submit("relu", {gated}, gated).id());
+    EXPECT_EQ(device.poll(ids.front()), Status::pending);
+    EXPECT_EQ(device.poll(ids[100'000]), Status::pending);
+  }
+  device.wait(ids.back());
+  device.synchronize();
+}
+
+// The least that can await.
+struct Detached {
+  struct promise_type {
+    Detached get_return_object() { return {}; }
+    std::suspend_never initial_suspend() { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() { std::terminate(); }
+  };
+};
+
+Detached await_chain(Device device, Buffer a, Buffer b, std::atomic<int>* done) {
+  for (int i = 0; i < 1000; ++i) co_await device.submit("elementwise_add", {a, b}, a);
+  co_await device.submit("relu", {a}, b, {{"slope", 0.1}});
+  ++*done;
+}
+
+TEST_F(Commands, A_coroutine_awaits_and_resumes_on_the_worker) {
+  const Buffer a = device.zeros({2000});
+  const Buffer b = device.zeros({2000});
+  device.run("fill", {}, b, {{"value", 1}});
+  std::atomic<int> done{0};
+  await_chain(device, a, b, &done);
+  while (done == 0) std::this_thread::yield();
+  EXPECT_EQ(b.read<float>()[1999], 1000);
+}
+
+Detached await_failure(Device device, std::atomic<int>* caught) {
+  try {
+    co_await device.submit("nonsense", {}, device.zeros({4}));
+  } catch (const Error& error) {
+    *caught = error.code() == Errc::unknown_kernel ? 1 : 2;
+  }
+}
+
+TEST_F(Commands, Awaiting_a_failed_command_throws) {
+  std::atomic<int> caught{0};
+  await_failure(device, &caught);
+  EXPECT_EQ(caught, 1);
+}
+
+TEST_F(Commands, A_process_that_waits_uses_no_processor_time) {
+  submit_gated().wait();
+  device.submit("fill", {}, device.zeros({100'000})).wait();
+  std::optional<Mapped<float>> view = gated.map<float>();
+  const Command command = submit_gated();
+  const std::clock_t before = std::clock();
+  EXPECT_FALSE(command.wait_for(300ms));
+  const double seconds = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
+  EXPECT_LT(seconds, 0.03);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,120 @@
+// The trace, read back by a JSON parser that is not ours.
+#include <tessera/tessera.hpp>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <string>
+
+#include <unistd.h>
+
+namespace tessera {
+namespace {
+
+using nlohmann::json;
+
+class Trace : public ::testing::Test {
+ protected:
+  std::filesystem::path file =
+      std::filesystem::temp_directory_path() / ("tessera_trace_" + std::to_string(::getpid()) + ".json");
+  Device device = Device::best();
+
+  ~Trace() override {
+    trace::stop();
+    std::filesystem::remove(file);
+  }
+
+  json events() { return json::parse(std::ifstream(file)).at("traceEvents"); }
+
+  // The commands of the trace by number.
+  std::map<CommandId, json> commands() {
+    std::map<CommandId, json> found;
+    for (const json& event : events()) {
+      if (event.at("ph") == "X") found[event.at("args").at("command")] = event;
+    }
+    return found;
+  }
+};
+
+TEST_F(Trace, Every_command_is_in_it_with_its_times_and_what_it_waited_for) {
+  Buffer a = device.zeros({2000});
+  const Buffer b = device.zeros({2000});
+  Command first;
+  Command second;
+  trace::start(file);
+  EXPECT_TRUE(trace::is_on());
+  {
+    const auto view = a.map<float>();
+    first = device.submit("relu", {a}, b);
+    second = device.submit("scale", {b}, b, {{"factor", 2}});
+  }
+  second.wait();
+  const Command tiny = device.submit("fill", {}, device.zeros({4}));
+  const Command refused = device.submit("relu", {}, b);
+  trace::stop();
+  EXPECT_FALSE(trace::is_on());
+  device.run("relu", {a}, b);  // not any more
+
+  const auto found = commands();
+  ASSERT_TRUE(found.contains(first.id()));
+  ASSERT_TRUE(found.contains(second.id()));
+  ASSERT_TRUE(found.contains(tiny.id()));
+  ASSERT_TRUE(found.contains(refused.id()));
+  const json& scale = found.at(second.id());
+  EXPECT_EQ(scale.at("name"), "scale");
+  EXPECT_EQ(scale.at("args").at("bytes"), 16'000);
+  EXPECT_EQ(scale.at("args").at("status"), "completed");
+  EXPECT_EQ(scale.at("args").at("waited_for"), json::array({first.id()}));
+  EXPECT_GE(scale.at("ts").get<double>(), found.at(first.id()).at("ts").get<double>());
+  EXPECT_GE(scale.at("ts").get<double>(), scale.at("args").at("queued").get<double>());
+  EXPECT_GE(scale.at("dur").get<double>(), 0);
+  EXPECT_EQ(found.at(refused.id()).at("args").at("status"), "failed");
+}
+
+TEST_F(Trace, Threads_have_names) {
+  trace::start(file);
+  for (int i = 0; i < 10; ++i) device.submit("fill", {}, device.zeros({100'000})).on_complete([](const Command&) {});
+  device.synchronize();
+  trace::stop();
+  std::string names;
+  for (const json& event : events()) {
+    if (event.at("name") == "thread_name") names += event.at("args").at("name").get<std::string>() + ";";
+  }
+  EXPECT_NE(names.find("worker "), std::string::npos) << names;
+}
+
+TEST_F(Trace, A_cancelled_command_is_in_it) {
+  Buffer a = device.zeros({4});
+  trace::start(file);
+  Command cancelled;
+  {
+    const auto view = a.map<float>();
+    cancelled = device.submit("relu", {a}, a);
+    cancelled.cancel();
+  }
+  trace::stop();
+  EXPECT_EQ(commands().at(cancelled.id()).at("args").at("status"), "cancelled");
+}
+
+// What the child of the test below does.
+TEST(TraceChild, DISABLED_A_small_job) {
+  const Device device = Device::best();
+  device.run("fill", {}, device.zeros({4}));
+}
+
+TEST_F(Trace, The_environment_traces_a_whole_process) {
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+  const std::string job = " --gtest_also_run_disabled_tests --gtest_filter=TraceChild.* >/dev/null 2>&1";
+  ASSERT_EQ(std::system(("TESSERA_TRACE='" + file.string() + "' '" + self + "'" + job).c_str()), 0);
+  EXPECT_EQ(commands().at(1).at("name"), "fill");
+  // A file that cannot be written is an error of the first device, and the process goes on.
+  EXPECT_NE(std::system(("TESSERA_TRACE=/nowhere/t.json '" + self + "'" + job).c_str()), 0);
+}
+
+}  // namespace
+}  // namespace tessera
