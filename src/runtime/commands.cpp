@@ -17,14 +17,14 @@ Ref<Node> DeviceState::find(CommandId id, Ended* ended) {
   Node* node = nullptr;
   if (const std::size_t index = id % command_window; index < recent.size() && recent[index].id == id) {
     node = recent[index].node;
-  } else if (const auto old = long_lived.find(id); old != long_lived.end()) {
+  } else if (const auto old = outdated.find(id); old != outdated.end()) {
     node = old->second;
   }
   if (node && node->id == id) {
     if (Ref<Node> shared = NodePool::try_share(*node)) return shared;
   }
-  if (const auto found = not_completed.find(id); found != not_completed.end()) {
-    *ended = found->second;
+  if (const auto found = outcomes.find(id); found != outcomes.end()) {
+    *ended = found->second.ended;
   } else if (last_id - id < command_window) {
     *ended = {Status::completed, nullptr};
   } else {
@@ -40,13 +40,12 @@ void DeviceState::remember(CommandId id, Status status, const core::FailurePtr& 
 }
 
 void DeviceState::remember_locked(CommandId id, Status status, const core::FailurePtr& failure) {
-  // Forgets what is out of the window when the map has doubled: constant work a failure.
-  if (not_completed.size() >= forget_at) {
-    const auto is_old = [this](const auto& entry) { return last_id - entry.first >= command_window; };
-    std::erase_if(not_completed, is_old);
-    forget_at = std::max<std::size_t>(1024, not_completed.size() * 2);
+  // Forgets what is out of the window when the map has doubled: constant work an outcome.
+  if (outcomes.size() >= forget_at) {
+    std::erase_if(outcomes, [this](const auto& entry) { return last_id - entry.second.at >= command_window; });
+    forget_at = std::max<std::size_t>(1024, outcomes.size() * 2);
   }
-  not_completed[id] = {status, failure};
+  outcomes[id] = {{status, failure}, last_id};
 }
 
 void DeviceState::number_command(Node& node) {
@@ -54,15 +53,21 @@ void DeviceState::number_command(Node& node) {
   const std::size_t index = node.id % command_window;
   if (index >= recent.size()) recent.resize(std::min<std::size_t>(command_window, index * 2 + 64));
   Slot& slot = recent[index];
-  if (slot.node && slot.node->id == slot.id && !slot.node->is_settled()) {
-    if (long_lived.size() >= tidy_at) {
-      std::erase_if(long_lived,
-                    [](const auto& old) { return old.second->id != old.first || old.second->is_settled(); });
-      tidy_at = std::max<std::size_t>(1024, long_lived.size() * 2);
-    }
-    long_lived[slot.id] = slot.node;
-  }
+  if (slot.node && slot.node->id == slot.id && !slot.node->is_settled()) keep_outdated(slot);
   slot = {&node, node.id};
+}
+
+void DeviceState::keep_outdated(const Slot& slot) {
+  if (outdated.size() >= tidy_at) {
+    std::erase_if(outdated, [](const auto& old) { return old.second->id != old.first || old.second->is_settled(); });
+    tidy_at = std::max<std::size_t>(1024, outdated.size() * 2);
+  }
+  if (slot.node->mark_outdated()) {
+    // It ended this moment. Had it failed, that would have been remembered before.
+    outcomes.try_emplace(slot.id, Outcome{{Status::completed, nullptr}, last_id});
+  } else {
+    outdated[slot.id] = slot.node;  // when it ends, settle() remembers how
+  }
 }
 
 void DeviceState::synchronize() {

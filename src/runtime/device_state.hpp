@@ -93,9 +93,14 @@ struct DeviceState {
     CommandId id = 0;
   };
   std::vector<Slot> recent;                            // the nodes of the last commands, by id modulo the window
-  std::unordered_map<CommandId, Ended> not_completed;  // of the last commands: those that failed or were cancelled
+  // How those ended that did not just complete within the window: those that failed, were cancelled, or were outdated.
+  struct Outcome {
+    Ended ended;
+    CommandId at;  // the last command when it ended
+  };
+  std::unordered_map<CommandId, Outcome> outcomes;
   std::size_t forget_at = 1024;
-  std::unordered_map<CommandId, Node*> long_lived;  // pending ones that are older than the window
+  std::unordered_map<CommandId, Node*> outdated;  // pending ones that are older than the window
   std::size_t tidy_at = 1024;
   std::vector<std::exception_ptr> callback_failures;
 
@@ -103,6 +108,7 @@ struct DeviceState {
   // `blocks`: the caller waits for it. The command, or nothing if it blocks and is done already.
   Ref<Node> enqueue(const Call& call, Prepared& prepared, bool blocks);
   Ref<Node> refuse(std::string_view label, Status status, core::FailurePtr failure);
+  void keep_outdated(const Slot& slot);
   Node& take_host_node(const char* label);  // under the order lock
 };
 

@@ -1,6 +1,7 @@
 #include "runtime/node.hpp"
 
 #include "core/text.hpp"
+#include "runtime/device_state.hpp"
 #include "runtime/trace_record.hpp"
 
 #include <condition_variable>
@@ -60,6 +61,7 @@ bool Node::try_begin_ending() noexcept {
 
 void Node::settle() noexcept {
   const std::uint32_t before = state.exchange(static_cast<std::uint32_t>(outcome), std::memory_order_acq_rel);
+  if ((before & outdated) != 0) device->remember(id, outcome, failure);
   if ((before & observed) == 0) return;
   ParkingPlace& parking = parking_place(*this);
   std::unique_lock lock(parking.mutex);

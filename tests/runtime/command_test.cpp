@@ -224,6 +224,9 @@ TEST_F(Commands, A_number_is_known_for_a_while_and_a_pending_one_for_ever) {
   EXPECT_EQ(device.poll(pending), Status::pending);
   view.reset();
   device.wait(pending);
+  EXPECT_EQ(device.poll(pending), Status::completed);  // it ended only now
+  for (int i = 0; i < 200'000; ++i) device.submit("nonsense", {}, other);
+  EXPECT_THROW(device.poll(pending), Error);
 }
 
 TEST_F(Commands, More_pending_commands_than_the_window_stay_answerable) {
