@@ -121,6 +121,7 @@ inline constexpr CommandId command_window = 65'536;
 Node* finish(Node& node, core::FailurePtr failure) noexcept;
 // Ends a pending node, for the reason given; false if it is not pending any more.
 bool cancel(Node& node, Errc reason, std::string_view why);
+inline constexpr std::string_view too_late = "could not start before its deadline";
 // Blocks until the node is settled; false at the end of the time.
 bool wait(Node& node, Clock::time_point until);
 // Throws why the node, which is settled, failed.

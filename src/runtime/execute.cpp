@@ -84,7 +84,7 @@ Node* step(Node& node) noexcept {
     return finish(node, nullptr);
   }
   if (node.deadline != Clock::time_point::max() && Clock::now() > node.deadline) {
-    cancel(node, Errc::deadline_exceeded, "could not start before its deadline");
+    cancel(node, Errc::deadline_exceeded, too_late);
   }
   if (!node.try_start()) {  // cancelled: it has settled, and leaves the order now
     Node* next = leave_order(node);

@@ -4,8 +4,11 @@
 
 #include "core/text.hpp"
 #include "runtime/stream_state.hpp"
+#include "runtime/timer.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <vector>
 
 namespace tessera {
 
@@ -72,6 +75,7 @@ void StreamState::entered(Node& node) {
   const std::scoped_lock lock(mutex_);
   forget_ended();
   nodes_.emplace_back(&node);
+  if (node.deadline < watched_) watch_deadline(node.deadline);
 }
 
 void StreamState::left() noexcept {
@@ -85,6 +89,32 @@ void StreamState::left() noexcept {
 
 void StreamState::forget_ended() {
   while (!nodes_.empty() && nodes_.front()->is_settled()) nodes_.pop_front();
+  // One that stays pending must not keep all that came after it: constant work a command.
+  if (nodes_.size() > 2 * in_flight_ + 16) std::erase_if(nodes_, [](const auto& node) { return node->is_settled(); });
+}
+
+void StreamState::watch_deadline(Clock::time_point time) {
+  watched_ = time;
+  Timer::instance().at(time, [self = Ref<StreamState>(this)] { self->check_deadlines(); });
+}
+
+void StreamState::check_deadlines() {
+  std::vector<Ref<Node>> late;
+  {
+    const std::scoped_lock lock(mutex_);
+    const Clock::time_point now = Clock::now();
+    Clock::time_point next = Clock::time_point::max();
+    for (const Ref<Node>& node : nodes_) {
+      if (node->deadline > now) {
+        next = std::min(next, node->deadline);
+      } else if (node->status() == Status::pending) {
+        late.push_back(node);
+      }
+    }
+    watched_ = Clock::time_point::max();
+    if (next != Clock::time_point::max()) watch_deadline(next);
+  }
+  for (const Ref<Node>& node : late) cancel(*node, Errc::deadline_exceeded, too_late);
 }
 
 // True if there may be room now.

@@ -32,13 +32,18 @@ struct StreamState {
   graph::Position last;  // under the device's order lock
 
  private:
+  // All under the mutex.
   bool drop_oldest(std::unique_lock<std::mutex>& lock);
-  void forget_ended();  // under the mutex
+  void forget_ended();
+  void watch_deadline(Clock::time_point time);
+
+  void check_deadlines();  // the timer's
 
   std::mutex mutex_;
   std::condition_variable left_;
   std::size_t in_flight_ = 0;
-  std::deque<Ref<Node>> nodes_;  // in order; ended ones leave from the front
+  std::deque<Ref<Node>> nodes_;  // in order; ended ones go when they are half of it or at the front
+  Clock::time_point watched_ = Clock::time_point::max();  // when the timer will look, at most one entry a stream
 };
 
 }  // namespace tessera::detail

@@ -4,7 +4,6 @@
 #include "kernels/kernel.hpp"
 #include "runtime/device_state.hpp"
 #include "runtime/stream_state.hpp"
-#include "runtime/timer.hpp"
 #include "runtime/trace_record.hpp"
 
 namespace tessera::detail {
@@ -140,10 +139,6 @@ core::FailurePtr run_small(DeviceState& device, Prepared& prepared, TraceRecord*
     failure = launch_piece(*device.driver, prepared.launch, 0, prepared.kernel->name);
   }
   if (failure || prepared.output->poison) prepared.output->poison = failure;
-  if (trace) {
-    trace_end(*trace, {device.number, device.last_id, prepared.kernel->name, prepared.launch.bytes,
-                       failure ? Status::failed : Status::completed});
-  }
   return failure;
 }
 
@@ -189,10 +184,14 @@ void DeviceState::run(const Call& call) {
 
 Ref<Node> DeviceState::refuse(std::string_view label, Status status, core::FailurePtr failure) {
   const std::unique_ptr<TraceRecord> trace = begin_trace_record();
-  const std::scoped_lock lock(order);
-  ++last_id;
-  if (trace) trace_end(*trace, {number, last_id, label, 0, status});
-  return ended_command(*this, label, status, std::move(failure));
+  Ref<Node> ended;
+  {
+    const std::scoped_lock lock(order);
+    ++last_id;
+    ended = ended_command(*this, label, status, std::move(failure));
+  }
+  if (trace) trace_end(*trace, {number, ended->id, label, 0, status});
+  return ended;
 }
 
 Ref<Node> DeviceState::enqueue(const Call& call, Prepared& prepared, bool blocks) {
@@ -222,9 +221,11 @@ Ref<Node> DeviceState::enqueue(const Call& call, Prepared& prepared, bool blocks
   if (is_small && can_run_now(prepared, stream)) {
     core::FailurePtr failure = run_small(*this, prepared, trace.get());
     const Status status = failure ? Status::failed : Status::completed;
+    const CommandId id = last_id;
     Ref<Node> ended;
     if (!blocks || failure) ended = ended_command(*this, label, status, std::move(failure));
     lock.unlock();
+    if (trace) trace_end(*trace, {number, id, label, prepared.launch.bytes, status});
     if (stream) stream->left();
     return ended;
   }
@@ -249,10 +250,6 @@ Ref<Node> DeviceState::enqueue(const Call& call, Prepared& prepared, bool blocks
 
   Ref<Node> command(&node);
   if (stream) stream->entered(node);
-  if (node.deadline != Clock::time_point::max()) {
-    Timer::instance().at(
-        node.deadline, [command] { cancel(*command, Errc::deadline_exceeded, "could not start before its deadline"); });
-  }
   if (node.arm()) {
     if (blocks && may_run_here) {
       execute(node);

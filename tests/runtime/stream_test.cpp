@@ -224,6 +224,21 @@ TEST_F(Streams, A_command_that_cannot_start_before_its_deadline_is_cancelled) {
   EXPECT_THROW(output.read<float>(), Error);
 }
 
+TEST_F(Streams, Each_command_has_its_own_deadline) {
+  const Stream stream = device.stream({.deadline = 8ms, .in_order = false});
+  const auto view = gated.map<float>();
+  std::vector<Command> late;
+  for (int i = 0; i < 5; ++i) {
+    late.push_back(submit_gated(stream));
+    stream.submit("fill", {}, device.zeros({4})).wait();
+    std::this_thread::sleep_for(1ms);
+  }
+  for (const Command& command : late) {
+    EXPECT_THROW(command.wait(), Error);
+    EXPECT_EQ(command.error()->code(), Errc::deadline_exceeded);
+  }
+}
+
 TEST_F(Streams, A_command_that_starts_in_time_may_end_after_its_deadline) {
   const Device slow =
       Device::simulated({.faults = {{.command = 1, .kind = InjectedFault::Kind::delay, .delay = 30ms}}});
