@@ -3,6 +3,8 @@
 #include "core/text.hpp"
 
 #include <algorithm>
+#include <memory>
+#include <utility>
 
 namespace tessera {
 
@@ -48,26 +50,64 @@ std::string_view type_name(const Value& value) noexcept {
   return value.is_string() ? "a string" : "a list";
 }
 
+Params::Params(const Params& other) : Params() {
+  for (const Param& param : other) add(param);
+}
+
+Params::Params(Params&& other) noexcept { take(other); }
+
+Params& Params::operator=(Params other) noexcept {
+  std::destroy_at(this);
+  std::construct_at(this);
+  take(other);
+  return *this;
+}
+
+Params::~Params() {
+  std::destroy_n(items_, size_);
+  if (items_ != inline_items()) std::allocator<Param>().deallocate(items_, capacity_);
+}
+
+// Into an empty one.
+void Params::take(Params& other) noexcept {
+  if (other.items_ != other.inline_items()) {
+    items_ = std::exchange(other.items_, other.inline_items());
+    capacity_ = std::exchange(other.capacity_, inline_capacity);
+  } else {
+    std::uninitialized_move_n(other.items_, other.size_, items_);
+    std::destroy_n(other.items_, other.size_);
+  }
+  size_ = std::exchange(other.size_, 0);
+}
+
 void Params::add(Param param) {
   if (find(param.name)) {
     throw Error(Errc::invalid_parameter, core::text("parameter '", param.name, "' is given twice"));
   }
-  items_.push_back(std::move(param));
+  if (size_ == capacity_) {
+    Param* grown = std::allocator<Param>().allocate(capacity_ * 2);
+    std::uninitialized_move_n(items_, size_, grown);
+    std::destroy_n(items_, size_);
+    if (items_ != inline_items()) std::allocator<Param>().deallocate(items_, capacity_);
+    items_ = grown;
+    capacity_ *= 2;
+  }
+  std::construct_at(items_ + size_, std::move(param));
+  ++size_;
 }
 
 Params& Params::set(std::string_view name, Value value) {
-  const auto found = std::ranges::find(items_, name, &Param::name);
-  if (found != items_.end()) {
-    found->value = std::move(value);
+  if (const Value* found = find(name)) {
+    *const_cast<Value*>(found) = std::move(value);
   } else {
-    items_.emplace_back(name, std::move(value));
+    add(Param(name, std::move(value)));
   }
   return *this;
 }
 
 const Value* Params::find(std::string_view name) const noexcept {
-  const auto found = std::ranges::find(items_, name, &Param::name);
-  return found == items_.end() ? nullptr : &found->value;
+  const Param* found = std::ranges::find(begin(), end(), name, &Param::name);
+  return found == end() ? nullptr : &found->value;
 }
 
 }  // namespace tessera

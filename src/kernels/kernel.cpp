@@ -26,38 +26,38 @@ void Kernel::check(std::span<const Operand> given, const Operand& output) const 
   }
 }
 
+Argument to_argument(const Value& number) {
+  if (number.is_integer()) return {static_cast<double>(number.integer()), number.integer(), true};
+  return {number.number(), 0, false};
+}
+
 Arguments Kernel::bind(const Params& given) const {
   Arguments arguments;
-  if (given.empty()) [[likely]] {
-    for (const ParamSpec& spec : params) {
-      const Value& value = spec.default_value;
-      arguments.push_back({value.number(), value.is_integer() ? value.integer() : 0, value.is_integer()});
-    }
-    return arguments;
-  }
+  for (const ParamSpec& spec : params) arguments.push_back(to_argument(spec.default_value));
   for (const Param& param : given) {
-    if (std::ranges::find(params, param.name, &ParamSpec::name) != params.end()) continue;
-    std::vector<std::string_view> names;
-    for (const ParamSpec& spec : params) names.push_back(spec.name);
-    throw Error(Errc::unknown_parameter,
-                text("[", name, "] has no parameter '", param.name, "'", core::suggestion(param.name, names),
-                     names.empty() ? "; it takes none" : ""));
-  }
-  for (const ParamSpec& spec : params) {
-    const Value* found = given.find(spec.name);
-    const Value& value = found ? *found : spec.default_value;
-    if (!value.is_number()) {
-      throw Error(Errc::invalid_parameter, text("[", name, "] parameter '", spec.name, "' must be a number, got ",
-                                                type_name(value), ", ", to_string(value)));
+    const auto spec = std::ranges::find(params, param.name, &ParamSpec::name);
+    if (spec == params.end()) [[unlikely]]
+      throw_unknown(param);
+    if (!param.value.is_number()) [[unlikely]] {
+      throw Error(Errc::invalid_parameter, text("[", name, "] parameter '", spec->name, "' must be a number, got ",
+                                                type_name(param.value), ", ", to_string(param.value)));
     }
-    const double number = value.number();
-    if (!spec.allows(number)) {
-      throw Error(Errc::invalid_parameter, text("[", name, "] parameter '", spec.name, "' must be between ", spec.min,
-                                                " and ", spec.max, ", got ", to_string(value)));
+    const Argument argument = to_argument(param.value);
+    if (!spec->allows(argument.number)) [[unlikely]] {
+      throw Error(Errc::invalid_parameter, text("[", name, "] parameter '", spec->name, "' must be between ", spec->min,
+                                                " and ", spec->max, ", got ", to_string(param.value)));
     }
-    arguments.push_back({number, value.is_integer() ? value.integer() : 0, value.is_integer()});
+    arguments[static_cast<std::size_t>(spec - params.begin())] = argument;
   }
   return arguments;
+}
+
+void Kernel::throw_unknown(const Param& param) const {
+  std::vector<std::string_view> names;
+  for (const ParamSpec& spec : params) names.push_back(spec.name);
+  throw Error(Errc::unknown_parameter,
+              text("[", name, "] has no parameter '", param.name, "'", core::suggestion(param.name, names),
+                   names.empty() ? "; it takes none" : ""));
 }
 
 KernelInfo Kernel::info(std::span<const DType> dtypes) const {

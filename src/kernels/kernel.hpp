@@ -25,6 +25,8 @@ struct Argument {
 
 using Arguments = core::InlineVector<Argument, 2>;
 
+Argument to_argument(const Value& number);
+
 struct ParamSpec {
   std::string_view name;
   Value default_value;
@@ -62,6 +64,9 @@ struct Kernel {
   Arguments bind(const Params& given) const;
 
   KernelInfo info(std::span<const DType> dtypes) const;
+
+ private:
+  [[noreturn]] void throw_unknown(const Param& param) const;
 };
 
 // The kernel of a name or alias; Errc::unknown_kernel with the nearest name.

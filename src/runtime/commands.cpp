@@ -23,8 +23,7 @@ Ref<Node> DeviceState::find(CommandId id, Ended* ended) {
   if (node && node->id == id) {
     if (Ref<Node> shared = NodePool::try_share(*node)) return shared;
   }
-  if (const auto found = outcomes.find(id);
-      found != outcomes.end() && last_id - found->second.at < command_window) {
+  if (const auto found = outcomes.find(id); found != outcomes.end() && last_id - found->second.at < command_window) {
     *ended = found->second.ended;
   } else if (last_id - id < command_window) {
     *ended = {Status::completed, nullptr};

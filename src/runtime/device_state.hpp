@@ -92,7 +92,7 @@ struct DeviceState {
     Node* node = nullptr;
     CommandId id = 0;
   };
-  std::vector<Slot> recent;                            // the nodes of the last commands, by id modulo the window
+  std::vector<Slot> recent;  // the nodes of the last commands, by id modulo the window
   // How those ended that did not just complete within the window: those that failed, were cancelled, or were outdated.
   struct Outcome {
     Ended ended;

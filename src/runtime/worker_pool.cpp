@@ -107,7 +107,8 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
 
   bool may_continue_with(const Node& node) override {
     // A thread of the user's goes on only while that is what it waits for: it must not be kept.
-    if (!is_on_worker() && (!this_target || this_target->is_settled() || node.cost > small_enough_to_help)) return false;
+    if (!is_on_worker() && (!this_target || this_target->is_settled() || node.cost > small_enough_to_help))
+      return false;
     if (node.priority == Priority::low) return false;  // push() may have to hold it
     // A hint is enough: a command of a higher priority that comes this instant waits for one command.
     for (std::size_t p = 0; p < static_cast<std::size_t>(node.priority); ++p) {

@@ -87,7 +87,8 @@ TEST_F(Commands, What_comes_after_a_cancelled_command_still_waits_for_what_came_
 
 TEST_F(Commands, A_running_command_stops_between_two_pieces) {
   // The first of its many pieces takes long; cancel comes then.
-  const Device slow = Device::simulated({.workers = 1, .faults = {{.command = 1, .kind = InjectedFault::Kind::delay, .delay = 20ms}}});
+  const Device slow =
+      Device::simulated({.workers = 1, .faults = {{.command = 1, .kind = InjectedFault::Kind::delay, .delay = 20ms}}});
   Buffer large = slow.zeros({1'000'000});
   const Command command = slow.submit("fill", {}, large, {{"value", 1}});
   while (command.poll() == Status::pending) std::this_thread::yield();
@@ -164,7 +165,8 @@ TEST_F(Commands, Dropping_a_handle_cancels_nothing) {
 }
 
 TEST_F(Commands, Wait_all_waits_for_all_and_throws_the_first_error) {
-  const Device faulty = Device::simulated({.faults = {{.command = 2}, {.command = 3, .kind = InjectedFault::Kind::out_of_memory}}});
+  const Device faulty =
+      Device::simulated({.faults = {{.command = 2}, {.command = 3, .kind = InjectedFault::Kind::out_of_memory}}});
   std::vector<Command> commands;
   for (int i = 0; i < 4; ++i) commands.push_back(faulty.submit("fill", {}, faulty.zeros({4})));
   try {

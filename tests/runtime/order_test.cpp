@@ -75,10 +75,9 @@ TEST(Order, Ten_thousand_random_graphs_from_four_threads_give_the_sequential_res
           for (const std::size_t input : step.inputs) inputs.push_back(buffers[input]);
           const Buffer& output = buffers[step.output];
           const std::uint64_t where = random() % 8;
-          const Command command =
-              where < streams.size()
-                  ? streams[where].submit(step.kernel, inputs, output, test::params_of(step))
-                  : device.submit(step.kernel, inputs, output, test::params_of(step));
+          const Command command = where < streams.size()
+                                      ? streams[where].submit(step.kernel, inputs, output, test::params_of(step))
+                                      : device.submit(step.kernel, inputs, output, test::params_of(step));
           submitted[static_cast<std::size_t>(t)].push_back({command.id(), std::move(step)});
         }
       }
@@ -127,8 +126,8 @@ TEST(Order, Ten_thousand_deterministic_schedules_give_the_sequential_result) {
 }
 
 TEST(Order, Independent_commands_overlap_on_the_workers) {
-  const Device device = Device::simulated({.workers = 2, .faults = {{.command = 1, .kind = InjectedFault::Kind::delay,
-                                                                     .delay = std::chrono::seconds(5)}}});
+  const Device device = Device::simulated(
+      {.workers = 2, .faults = {{.command = 1, .kind = InjectedFault::Kind::delay, .delay = std::chrono::seconds(5)}}});
   const Buffer slow = device.zeros({4});
   const Buffer quick = device.zeros({4});
   const Command first = device.submit("fill", {}, slow, {{"value", 1}});

@@ -50,8 +50,8 @@ struct Fire {
       const test::Step step = test::random_step(random, buffers.size());
       std::vector<Buffer> inputs;
       for (const std::size_t input : step.inputs) inputs.push_back(buffers[input]);
-      const Command command = streams[random() % streams.size()].submit(step.kernel, inputs, buffers[step.output],
-                                                                        test::params_of(step));
+      const Command command =
+          streams[random() % streams.size()].submit(step.kernel, inputs, buffers[step.output], test::params_of(step));
       command.on_complete([this](const Command& done) {
         expect_consistent(done);
         ++callbacks;
@@ -59,7 +59,9 @@ struct Fire {
       ++submitted;
       mine.push_back(command);
       switch (random() % 6) {
-        case 0: mine[random() % mine.size()].cancel(); break;
+        case 0:
+          mine[random() % mine.size()].cancel();
+          break;
         case 1: {
           try {
             mine[random() % mine.size()].wait_for(std::chrono::microseconds(random() % 50));
@@ -67,10 +69,17 @@ struct Fire {
           }
           break;
         }
-        case 2: device.cancel(command.id()); break;
-        case 3: mine.erase(mine.begin(), mine.begin() + static_cast<std::ptrdiff_t>(mine.size() / 2)); break;
-        case 4: wait_any(mine); break;
-        default: break;
+        case 2:
+          device.cancel(command.id());
+          break;
+        case 3:
+          mine.erase(mine.begin(), mine.begin() + static_cast<std::ptrdiff_t>(mine.size() / 2));
+          break;
+        case 4:
+          wait_any(mine);
+          break;
+        default:
+          break;
       }
       if (mine.empty()) mine.push_back(command);
     }

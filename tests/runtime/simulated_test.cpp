@@ -98,9 +98,9 @@ TEST(Simulated, Faults_and_cancellations_spread_along_the_buffers_and_nowhere_el
     for (int i = 0; i < 3; ++i) {
       const CommandId id = 1 + random() % commands;
       if (!faults.emplace(id, random() % 2 ? Errc::device_failure : Errc::out_of_memory).second) continue;
-      options.faults.push_back({.command = id, .kind = faults[id] == Errc::device_failure
-                                                           ? InjectedFault::Kind::fail
-                                                           : InjectedFault::Kind::out_of_memory});
+      options.faults.push_back({.command = id,
+                                .kind = faults[id] == Errc::device_failure ? InjectedFault::Kind::fail
+                                                                           : InjectedFault::Kind::out_of_memory});
     }
     const Device device = Device::simulated(options);
     const std::vector<Buffer> buffers = test::make_buffers(device, 6, 4);
@@ -196,8 +196,8 @@ TEST(Simulated, Dropping_the_last_handle_of_a_deterministic_device_runs_the_rest
 
 TEST(Simulated, A_delayed_command_takes_longer) {
   using namespace std::chrono_literals;
-  const Device device = Device::simulated(
-      {.faults = {{.command = 1, .kind = InjectedFault::Kind::delay, .delay = 30ms}}});
+  const Device device =
+      Device::simulated({.faults = {{.command = 1, .kind = InjectedFault::Kind::delay, .delay = 30ms}}});
   const auto start = std::chrono::steady_clock::now();
   device.run("fill", {}, device.zeros({4}));
   EXPECT_GE(std::chrono::steady_clock::now() - start, 30ms);

@@ -27,7 +27,8 @@ inline Params params_of(const Step& step) {
 
 // Every kernel, any buffers, the output among the inputs too.
 inline Step random_step(std::mt19937_64& random, std::size_t buffers) {
-  static const std::vector<std::string> kernels = {"elementwise_add", "elementwise_mul", "relu", "scale", "fill", "copy"};
+  static const std::vector<std::string> kernels = {
+      "elementwise_add", "elementwise_mul", "relu", "scale", "fill", "copy"};
   const auto any = [&] { return static_cast<std::size_t>(random() % buffers); };
   Step step{.kernel = kernels[random() % kernels.size()],
             .inputs = {},
