@@ -31,8 +31,7 @@ Argument to_argument(const Value& number) {
   return {number.number(), 0, false};
 }
 
-Arguments Kernel::bind(const Params& given) const {
-  Arguments arguments;
+void Kernel::bind(const Params& given, Arguments& arguments) const {
   for (const ParamSpec& spec : params) arguments.push_back(to_argument(spec.default_value));
   for (const Param& param : given) {
     const auto spec = std::ranges::find(params, param.name, &ParamSpec::name);
@@ -49,7 +48,6 @@ Arguments Kernel::bind(const Params& given) const {
     }
     arguments[static_cast<std::size_t>(spec - params.begin())] = argument;
   }
-  return arguments;
 }
 
 void Kernel::throw_unknown(const Param& param) const {

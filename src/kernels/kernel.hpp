@@ -58,10 +58,10 @@ struct Kernel {
   std::vector<ParamSpec> params;
   std::string_view documentation;
 
-  // Throws an Error that names the culprit if the kernel cannot be called so; binds the parameters, in the order of
-  // `params`, with their defaults.
+  // Throws an Error that names the culprit if the kernel cannot be called so; bind appends the parameters' values, in
+  // the order of `params`, with their defaults.
   void check(std::span<const Operand> given, const Operand& output) const;
-  Arguments bind(const Params& given) const;
+  void bind(const Params& given, Arguments& arguments) const;
 
   KernelInfo info(std::span<const DType> dtypes) const;
 

@@ -57,7 +57,7 @@ void prepare(DeviceState& device, const DeviceState::Call& call, Prepared& prepa
     launch.bytes += static_cast<std::int64_t>(input.bytes);
   }
   kernel.check({operands.data(), operands.size()}, {output.dtype, &output.shape});
-  launch.arguments = kernel.bind(call.params);
+  kernel.bind(call.params, launch.arguments);
   launch.executable = &device.driver->compile(kernel, output.dtype);
 }
 
@@ -114,7 +114,9 @@ void place(Node& node, StreamState* stream) {
 Ref<Node> ended_command(DeviceState& device, std::string_view label, Status status, core::FailurePtr failure) {
   Node& node = device.nodes.take(device);
   node.begin_retired(node.serial());
-  device.number_command(node);
+  // Not to be found by its number, which needs no node: a failure is remembered, and whatever else is not found has
+  // completed.
+  node.id = device.last_id;
   node.kind = Node::Kind::kernel;
   node.label = label;
   node.outcome = status;

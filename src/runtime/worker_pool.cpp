@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <condition_variable>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -323,10 +324,12 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
   Worker* worker_to_wake() {
     if (asleep_.empty() || searching_ != 0 || !has_work()) return nullptr;
     if (asleep_.size() < workers_.size() && queued_cost_ + running_cost_ < worth_waking) return nullptr;
-    const auto found = std::ranges::find_if(asleep_, [this](const Worker* w) { return w->index < limit_; });
-    if (found == asleep_.end()) return nullptr;
+    // The one that fell asleep last: its core is the warmest.
+    const auto found =
+        std::find_if(asleep_.rbegin(), asleep_.rend(), [this](const Worker* w) { return w->index < limit_; });
+    if (found == asleep_.rend()) return nullptr;
     Worker* worker = *found;
-    asleep_.erase(found);
+    asleep_.erase(std::next(found).base());
     return worker;
   }
 

@@ -91,10 +91,14 @@ class CpuDriver final : public Driver {
     return std::clamp<std::int64_t>(launch.bytes / piece_bytes, 1, std::max<std::int64_t>(1, launch.elements));
   }
   void launch(const Launch& launch, std::int64_t piece) override {
+    const auto& executable = static_cast<const CpuExecutable&>(*launch.executable);
     const std::int64_t count = pieces(launch);
+    if (count == 1) {
+      executable.function(launch, 0, launch.elements);
+      return;
+    }
     const std::int64_t step = (launch.elements + count - 1) / count;
     const std::int64_t begin = std::min(piece * step, launch.elements);
-    const auto& executable = static_cast<const CpuExecutable&>(*launch.executable);
     executable.function(launch, begin, std::min(begin + step, launch.elements));
   }
 

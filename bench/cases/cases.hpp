@@ -1,0 +1,34 @@
+#pragma once
+
+#include "harness.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
+// What is measured: each function sets up one case of the table in main.cpp.
+namespace bench {
+
+// scale is the harder one: it brings a parameter.
+enum class Kernel : std::uint8_t { relu, scale };
+
+// Whether commands can run when they are submitted, or wait for a mapped buffer until all of them are there.
+enum class Ahead : std::uint8_t { nothing, map };
+
+// ns a command; TBB: a task_group's tasks. The commands write so many buffers in turns.
+Sides independent(Kernel kernel, std::size_t commands, std::size_t outputs, Ahead ahead = Ahead::nothing);
+Sides chain(Kernel kernel, Ahead ahead = Ahead::nothing);  // ns a command; TBB: the stages of a prebuilt flow_graph
+
+Sides run(Kernel kernel);       // ns; TBB: a task_group's run and wait
+Sides submit_and_wait();        // ns; TBB: the same
+Sides submit_and_wait_async();  // ns; std::async and get
+
+Sides middling(unsigned threads);  // µs a command that moves 32 KiB; TBB: a task_group a thread
+Sides large();                     // GB/s of 64 MiB; two threads with a half each, on the same memory
+
+Sides wake();  // µs from submit until a worker that slept has run it; a futex and a thread that slept
+
+Sides idle();             // milliseconds of processor time in a second without work
+Sides million();          // MiB that stay after a million commands
+Sides pending_command();  // bytes of a command that waits
+
+}  // namespace bench
