@@ -1,0 +1,89 @@
+#include "core/text.hpp"
+
+#include <tessera/params.hpp>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <locale>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera::core {
+namespace {
+
+constexpr std::array<std::string_view, 5> kernels = {"copy", "elementwise_add", "elementwise_mul", "relu", "scale"};
+
+TEST(Text, Joins_whatever_can_be_printed) {
+  EXPECT_EQ(text("a", 1, ' ', 2.5, std::string("b"), std::string_view("c")), "a1 2.5bc");
+}
+
+// Digits in groups, and a decimal comma: as in many countries.
+class Punctuation final : public std::numpunct<char> {
+  char do_decimal_point() const override { return ','; }
+  char do_thousands_sep() const override { return '.'; }
+  std::string do_grouping() const override { return "\3"; }
+};
+
+class Abroad : public testing::Test {
+ protected:
+  void SetUp() override { home_ = std::locale::global(std::locale(std::locale::classic(), new Punctuation)); }
+  void TearDown() override { std::locale::global(home_); }
+
+ private:
+  std::locale home_;
+};
+
+TEST_F(Abroad, Numbers_in_texts_do_not_depend_on_the_global_locale) {
+  EXPECT_EQ(text(65536, " ", 1.5), "65536 1.5");
+  EXPECT_EQ(to_string(Value(1.5)), "1.5");
+  EXPECT_EQ(to_string(Value(1234567)), "1234567");
+}
+
+TEST(Nearest, An_exact_name_is_its_own_nearest) {
+  for (std::string_view name : kernels) EXPECT_EQ(nearest(name, kernels), name);
+}
+
+TEST(Nearest, Finds_names_with_one_letter_wrong_missing_or_too_many) {
+  EXPECT_EQ(nearest("rela", kernels), "relu");
+  EXPECT_EQ(nearest("elu", kernels), "relu");
+  EXPECT_EQ(nearest("reluu", kernels), "relu");
+  EXPECT_EQ(nearest("elementwise_ad", kernels), "elementwise_add");
+  EXPECT_EQ(nearest("elementwise-mul", kernels), "elementwise_mul");
+}
+
+TEST(Nearest, Finds_a_name_of_which_a_part_was_given) {
+  EXPECT_EQ(nearest("add", kernels), "elementwise_add");
+  EXPECT_EQ(nearest("mul", kernels), "elementwise_mul");
+}
+
+TEST(Nearest, Longer_names_may_have_more_wrong_letters) {
+  EXPECT_EQ(nearest("elemntwiseadd", kernels), "elementwise_add");
+  EXPECT_EQ(nearest("element_wise_mull", kernels), "elementwise_mul");
+}
+
+TEST(Nearest, The_first_of_equally_near_names_wins) {
+  constexpr std::array<std::string_view, 2> both = {"abcd", "abce"};
+  EXPECT_EQ(nearest("abcx", both), "abcd");
+}
+
+TEST(Nearest, What_looks_like_nothing_has_no_nearest) {
+  EXPECT_EQ(nearest("convolution", kernels), "");
+  EXPECT_EQ(nearest("", kernels), "");
+  EXPECT_EQ(nearest("relu", {}), "");
+}
+
+TEST(Nearest, A_very_long_name_is_not_compared) {
+  const std::string name(1'000'000, 'x');
+  const std::vector<std::string_view> candidates = {name};
+  EXPECT_EQ(nearest(name, candidates), "");
+}
+
+TEST(Suggestion, Is_the_end_of_a_sentence_or_nothing) {
+  EXPECT_EQ(suggestion("relo", kernels), ", did you mean 'relu'?");
+  EXPECT_EQ(suggestion("convolution", kernels), "");
+}
+
+}  // namespace
+}  // namespace tessera::core
