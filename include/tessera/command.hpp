@@ -83,21 +83,12 @@ class TESSERA_API Command {
   // As wait, but gives up after a time: false means that it is not over, and goes on.
   template <class Rep, class Period>
   bool wait_for(std::chrono::duration<Rep, Period> timeout) const {
-    using Clock = std::chrono::steady_clock;
-    const auto now = Clock::now();
-    // A time beyond the clock's end means: for ever.
-    if (std::chrono::duration<double>(timeout) >= std::chrono::duration<double>(Clock::time_point::max() - now)) {
-      return wait_until_steady(Clock::time_point::max());
-    }
-    return wait_until_steady(now + std::chrono::ceil<Clock::duration>(timeout));
+    return wait_seconds(std::chrono::duration<double>(timeout));
   }
   template <class Clock, class Duration>
   bool wait_until(std::chrono::time_point<Clock, Duration> time) const {
-    if constexpr (std::is_same_v<Clock, std::chrono::steady_clock>) {
-      return wait_until_steady(std::chrono::time_point_cast<std::chrono::steady_clock::duration>(time));
-    } else {
-      return wait_for(time - Clock::now());
-    }
+    using Seconds = std::chrono::duration<double>;  // the difference of two ends of the clock fits
+    return wait_seconds(Seconds(time.time_since_epoch()) - Seconds(Clock::now().time_since_epoch()));
   }
 
   // Stops a command that has not started: true, and it is cancelled from now on. A running one is asked to stop
@@ -121,7 +112,7 @@ class TESSERA_API Command {
   detail::Node* node() const noexcept { return node_.get(); }
 
  private:
-  bool wait_until_steady(std::chrono::steady_clock::time_point time) const;
+  bool wait_seconds(std::chrono::duration<double> timeout) const;
   detail::Ref<detail::Node> node_;
 };
 

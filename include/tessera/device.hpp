@@ -11,6 +11,7 @@
 #include <tessera/stream.hpp>
 
 #include <cstddef>
+#include <limits>
 #include <ranges>
 #include <span>
 #include <string>
@@ -62,10 +63,12 @@ struct KernelInfo {
   std::vector<DType> dtypes;
   std::string documentation;
 };
-// "relu(x; slope: number = 0)  max(x, 0), or slope * x below 0"
+// "fill(value: number = 0)  value; …"
 TESSERA_API std::string to_string(const KernelInfo& kernel);
 
 namespace detail {
+
+[[noreturn]] TESSERA_API void throw_does_not_fit(double value, DType dtype);
 
 // The values of buffer<T>({1, 2, 3}, …): a pack instead of std::initializer_list (see Shape), or anything contiguous.
 template <Element T>
@@ -75,7 +78,7 @@ class Values {
   template <class... V>
     requires(sizeof...(V) >= 1 && (std::is_arithmetic_v<V> && ...))
   Values(V... values)  // NOLINT(google-explicit-constructor)
-      : own_{static_cast<T>(values)...}, span_(own_) {}
+      : own_{checked(values)...}, span_(own_) {}
   template <std::ranges::contiguous_range R>
     requires std::same_as<std::ranges::range_value_t<R>, T>
   Values(const R& range)  // NOLINT(google-explicit-constructor)
@@ -86,6 +89,19 @@ class Values {
   std::span<const T> span() const noexcept { return span_; }
 
  private:
+  // Errc::overflow for a value that T cannot hold: buffer<std::uint8_t>({300}).
+  template <class V>
+  static T checked(V value) {
+    if constexpr (std::is_integral_v<T>) {
+      const auto number = static_cast<long double>(value);  // holds every integer of 64 bits
+      const bool fits = number >= static_cast<long double>(std::numeric_limits<T>::min()) &&
+                        number <= static_cast<long double>(std::numeric_limits<T>::max()) &&
+                        static_cast<long double>(static_cast<T>(value)) == number;
+      if (!fits) throw_does_not_fit(static_cast<double>(value), dtype_of<T>);
+    }
+    return static_cast<T>(value);
+  }
+
   std::vector<T> own_;
   std::span<const T> span_;
 };
@@ -142,8 +158,8 @@ class TESSERA_API Device {
   Command submit(std::string_view kernel, const BufferList& inputs, const Buffer& output,
                  const Params& params = {}) const;
 
-  // As the Command's members, by number. Errc::unknown_command for a number that was never given out, or of a command
-  // that ended more than 65,536 commands ago.
+  // As the Command's members, by number, which is known for at least 65,536 commands after the end of its own.
+  // Errc::unknown_command for one that was never given out or is not known any more.
   Status poll(CommandId id) const;
   void wait(CommandId id) const;
   bool cancel(CommandId id) const;
@@ -152,7 +168,8 @@ class TESSERA_API Device {
   std::vector<KernelInfo> kernels() const;
 
   MemoryInfo memory() const;
-  // The pool's limit: Errc::invalid_argument if it is below what is in use.
+  // The pool's limit: Errc::invalid_argument if it is below what live buffers take (their blocks may be an eighth
+  // larger than they are).
   void set_memory_limit(std::size_t bytes) const;
   // Gives the memory that no buffer uses back to the device; returns the number of bytes.
   std::size_t trim_memory() const;
@@ -169,9 +186,8 @@ class TESSERA_API Device {
   friend bool operator==(const Device&, const Device&) noexcept = default;
 
   explicit Device(detail::Ref<detail::DeviceState> state) noexcept;
-  Device(const Device& other) noexcept;
-  Device(Device&& other) noexcept = default;
-  Device& operator=(Device other) noexcept;
+  Device(const Device& other) noexcept;  // there is no move: a device is never empty
+  Device& operator=(const Device& other) noexcept;
   ~Device();
   detail::DeviceState* state() const noexcept { return state_.get(); }
 

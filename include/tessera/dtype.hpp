@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 namespace tessera {
 
@@ -42,10 +43,11 @@ constexpr bool is_float(DType dtype) noexcept { return dtype == DType::f32 || dt
 
 // C++ types that a buffer can hold, and their DType.
 template <class T>
-concept Element = std::same_as<T, float> || std::same_as<T, double> ||
-                  (std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char> &&
-                   ((std::is_signed_v<T> && (sizeof(T) == 4 || sizeof(T) == 8)) ||
-                    (std::is_unsigned_v<T> && (sizeof(T) == 4 || sizeof(T) == 1))));
+concept Element =
+    std::same_as<T, float> || std::same_as<T, double> ||
+    (std::integral<T> && std::same_as<T, std::remove_cv_t<T>> && !std::same_as<T, bool> && !std::same_as<T, char> &&
+     ((std::is_signed_v<T> && (sizeof(T) == 4 || sizeof(T) == 8)) ||
+      (std::is_unsigned_v<T> && (sizeof(T) == 4 || sizeof(T) == 1))));
 
 template <Element T>
 inline constexpr DType dtype_of = std::same_as<T, float>    ? DType::f32

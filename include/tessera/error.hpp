@@ -59,6 +59,7 @@ struct Failure {
   std::string message;
   std::shared_ptr<const Failure> cause;  // null at the root
   unsigned depth = 0;                    // how many causes stand behind this one
+  std::size_t left_out = 0;              // how many more stood between this one and its cause
 };
 
 }  // namespace detail

@@ -32,11 +32,11 @@ class TESSERA_API Value {
     } else if constexpr (std::is_floating_point_v<T>) {
       data_ = static_cast<double>(value);
     } else {
-      if (!std::in_range<std::int64_t>(value)) throw_overflow();
+      if (!std::in_range<std::int64_t>(+value)) throw_overflow();
       data_ = static_cast<std::int64_t>(value);
     }
   }
-  Value(const char* text) : data_(std::string(text)) {}       // NOLINT(google-explicit-constructor)
+  Value(const char* text);                                    // NOLINT(google-explicit-constructor)
   Value(std::string_view text) : data_(std::string(text)) {}  // NOLINT(google-explicit-constructor)
   Value(std::string text) : data_(std::move(text)) {}         // NOLINT(google-explicit-constructor)
   Value(List list) : data_(std::move(list)) {}                // NOLINT(google-explicit-constructor)
@@ -73,7 +73,7 @@ class TESSERA_API Value {
   std::int64_t integer() const;
   double number() const;
   const std::string& string() const;
-  const List& list() const;
+  const List& items() const;
 
   friend bool operator==(const Value&, const Value&) = default;
 
@@ -101,7 +101,7 @@ struct Param {
 // A name given twice is Errc::invalid_parameter. More than eight: Params().set(…).set(…).
 class TESSERA_API Params {
  public:
-  Params() noexcept = default;
+  Params() noexcept {}  // NOLINT(modernize-use-equals-default): `const Params none;` needs it
   Params(const Params& other);
   Params(Params&& other) noexcept;
   Params& operator=(Params other) noexcept;

@@ -88,9 +88,10 @@ namespace {
 
 std::string whole_story(const detail::Failure& failure) {
   std::string story = failure.message;
-  for (const detail::Failure* cause = failure.cause.get(); cause; cause = cause->cause.get()) {
+  for (const detail::Failure* link = &failure; link->cause; link = link->cause.get()) {
+    if (link->left_out != 0) story += " (" + std::to_string(link->left_out) + " causes between left out)";
     story += "; caused by: ";
-    story += cause->message;
+    story += link->cause->message;
   }
   return story;
 }

@@ -1,25 +1,43 @@
 #include "core/failure.hpp"
 
-#include "core/text.hpp"
-
 #include <utility>
+#include <vector>
 
 namespace tessera::core {
 
 namespace {
-constexpr unsigned max_depth = 32;
+
+// A chain grows to twice of what it keeps before it is cut, so that cutting costs little for each failure.
+constexpr unsigned kept_links = 32;
+constexpr unsigned longest_chain = 2 * kept_links;
+
+// The newest links, then the root.
+FailurePtr cut(const FailurePtr& newest) {
+  std::vector<const detail::Failure*> links;
+  FailurePtr root = newest;
+  std::size_t left_out = 0;
+  for (; root->cause; root = root->cause) {
+    if (links.size() < kept_links) {
+      links.push_back(root.get());
+    } else {
+      ++left_out;
+    }
+    left_out += root->left_out;
+  }
+  FailurePtr chain = root;
+  for (auto link = links.rbegin(); link != links.rend(); ++link) {
+    chain = std::make_shared<const detail::Failure>(
+        detail::Failure{(*link)->code, (*link)->message, chain, chain->depth + 1, std::exchange(left_out, 0)});
+  }
+  return chain;
 }
 
+}  // namespace
+
 FailurePtr make_failure(std::string message, FailurePtr cause) {
+  if (cause->depth >= longest_chain) cause = cut(cause);
   const Errc code = cause->code;
-  unsigned depth = cause->depth + 1;
-  if (depth > max_depth) {
-    FailurePtr root = cause;
-    while (root->cause) root = root->cause;
-    message += text(" (", depth - 1, " causes between left out)");
-    cause = std::move(root);
-    depth = 1;
-  }
+  const unsigned depth = cause->depth + 1;
   return std::make_shared<const detail::Failure>(detail::Failure{code, std::move(message), std::move(cause), depth});
 }
 

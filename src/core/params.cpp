@@ -3,6 +3,8 @@
 #include "core/text.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -19,6 +21,11 @@ const T& get_as(const auto& data, const Value& value, std::string_view wanted) {
 
 }  // namespace
 
+Value::Value(const char* text) {
+  if (!text) throw Error(Errc::invalid_argument, "a string parameter is a null pointer");
+  data_ = std::string(text);
+}
+
 bool Value::boolean() const { return get_as<bool>(data_, *this, "a bool"); }
 std::int64_t Value::integer() const { return get_as<std::int64_t>(data_, *this, "an integer"); }
 double Value::number() const {
@@ -26,17 +33,20 @@ double Value::number() const {
   return get_as<double>(data_, *this, "a number");
 }
 const std::string& Value::string() const { return get_as<std::string>(data_, *this, "a string"); }
-const Value::List& Value::list() const { return get_as<List>(data_, *this, "a list"); }
+const Value::List& Value::items() const { return get_as<List>(data_, *this, "a list"); }
 
 void Value::throw_overflow() { throw Error(Errc::overflow, "an integer parameter does not fit 64 signed bits"); }
 
 std::string to_string(const Value& value) {
   if (value.is_bool()) return value.boolean() ? "true" : "false";
   if (value.is_integer()) return std::to_string(value.integer());
-  if (value.is_number()) return core::text(value.number());
+  if (value.is_number()) {
+    char digits[32];  // the shortest that reads back the same
+    return {digits, std::to_chars(std::begin(digits), std::end(digits), value.number()).ptr};
+  }
   if (value.is_string()) return core::text('"', value.string(), '"');
   std::string text = "[";
-  for (const Value& item : value.list()) {
+  for (const Value& item : value.items()) {
     if (text.size() > 1) text += ", ";
     text += to_string(item);
   }

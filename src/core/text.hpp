@@ -1,5 +1,6 @@
 #pragma once
 
+#include <locale>
 #include <span>
 #include <sstream>
 #include <string>
@@ -11,6 +12,7 @@ namespace tessera::core {
 template <class... Part>
 std::string text(const Part&... parts) {
   std::ostringstream stream;
+  stream.imbue(std::locale::classic());  // the same text under every global locale
   (stream << ... << parts);
   return std::move(stream).str();
 }

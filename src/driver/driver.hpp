@@ -40,7 +40,7 @@ class Driver {
 
   // Memory. Blocks come aligned to 64 bytes.
   struct Block {
-    std::byte* address = nullptr;  // null: the device has no more
+    std::byte* address = nullptr;  // null: the device has no more; it may have when others are given back
     bool is_zero = false;          // whether its contents are known to be zeros
   };
   virtual Block allocate(std::size_t bytes) = 0;

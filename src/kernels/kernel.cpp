@@ -28,7 +28,9 @@ void Kernel::check(std::span<const Operand> given, const Operand& output) const 
 
 Argument to_argument(const Value& number) {
   if (number.is_integer()) return {static_cast<double>(number.integer()), number.integer(), true};
-  return {number.number(), 0, false};
+  const double value = number.number();
+  const bool is_whole = value >= -0x1p63 && value < 0x1p63 && std::trunc(value) == value;
+  return {value, is_whole ? static_cast<std::int64_t>(value) : 0, is_whole};
 }
 
 void Kernel::bind(const Params& given, Arguments& arguments) const {

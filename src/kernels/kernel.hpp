@@ -19,7 +19,7 @@ namespace tessera::kernels {
 // The value of a parameter as a kernel gets it.
 struct Argument {
   double number = 0;
-  std::int64_t integer = 0;  // the exact value, if it was given as an integer
+  std::int64_t integer = 0;  // the exact value, if it is a whole number
   bool is_integer = false;
 };
 

@@ -27,7 +27,7 @@ const std::array<Kernel, op_count>& table() {
        "relu",
        {"x"},
        {{"slope", 0, "the factor below 0"}},
-       "x, or slope * x below 0; rounded and saturated for integers"},
+       "x, or slope * x below 0; rounded to the nearest and saturated for integers"},
       {Op::scale,
        "scale",
        {"x"},

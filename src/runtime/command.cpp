@@ -3,6 +3,7 @@
 #include "core/text.hpp"
 #include "runtime/device_state.hpp"
 
+#include <algorithm>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -87,11 +88,17 @@ Status Command::poll() const {
   return node.status();
 }
 
-void Command::wait() const { wait_until_steady(detail::Clock::time_point::max()); }
+void Command::wait() const { wait_seconds(std::chrono::duration<double>::max()); }
 
-bool Command::wait_until_steady(std::chrono::steady_clock::time_point time) const {
+bool Command::wait_seconds(std::chrono::duration<double> timeout) const {
   Node& node = node_of(node_, "wait");
-  if (!detail::wait(node, time)) return false;
+  constexpr std::chrono::duration<double> for_ever = std::chrono::hours(24 * 365 * 100);
+  auto until = detail::Clock::time_point::max();
+  if (timeout < for_ever) {
+    const auto rest = std::max(timeout, std::chrono::duration<double>::zero());
+    until = detail::Clock::now() + std::chrono::ceil<detail::Clock::duration>(rest);
+  }
+  if (!detail::wait(node, until)) return false;
   detail::throw_if_failed(node);
   return true;
 }

@@ -5,6 +5,7 @@
 #include "runtime/device_state.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace tessera::detail {
 
@@ -15,17 +16,17 @@ Ref<Node> DeviceState::find(CommandId id, Ended* ended) {
   }
   // A node cannot be given a new life while the lock is held, so an id that matches is the command's.
   Node* node = nullptr;
-  if (const std::size_t index = id % command_window; index < recent.size() && recent[index].id == id) {
-    node = recent[index].node;
+  if (const std::size_t index = id % slots; index < recent.size() && recent[index] && recent[index]->id == id) {
+    node = recent[index];
   } else if (const auto old = outdated.find(id); old != outdated.end()) {
     node = old->second;
   }
   if (node && node->id == id) {
     if (Ref<Node> shared = NodePool::try_share(*node)) return shared;
   }
-  if (const auto found = outcomes.find(id); found != outcomes.end() && last_id - found->second.at < command_window) {
+  if (const auto found = outcomes.find(id); found != outcomes.end() && last_id - found->second.at <= command_window) {
     *ended = found->second.ended;
-  } else if (last_id - id < command_window) {
+  } else if (last_id - id < slots) {
     *ended = {Status::completed, nullptr};
   } else {
     throw Error(Errc::unknown_command,
@@ -42,39 +43,42 @@ void DeviceState::remember(CommandId id, Status status, const core::FailurePtr& 
 void DeviceState::remember_locked(CommandId id, Status status, const core::FailurePtr& failure) {
   // Forgets what is out of the window when the map has doubled: constant work an outcome.
   if (outcomes.size() >= forget_at) {
-    std::erase_if(outcomes, [this](const auto& entry) { return last_id - entry.second.at >= command_window; });
+    std::erase_if(outcomes, [this](const auto& entry) { return last_id - entry.second.at > command_window; });
     forget_at = std::max<std::size_t>(1024, outcomes.size() * 2);
   }
   outcomes[id] = {{status, failure}, last_id};
 }
 
-void DeviceState::number_command(Node& node) {
-  node.id = last_id;
-  const std::size_t index = node.id % command_window;
-  if (index >= recent.size()) recent.resize(std::min<std::size_t>(command_window, index * 2 + 64));
-  Slot& slot = recent[index];
-  if (slot.node && slot.node->id == slot.id && !slot.node->is_settled()) keep_outdated(slot);
-  slot = {&node, node.id};
+void DeviceState::next_id() {
+  ++last_id;
+  if (last_id % (command_window / 2) != 0) [[likely]]
+    return;
+  for (const Ref<Node>& node : nodes.pending_commands()) {
+    // One that ends this moment is not in the map if it completed; had it failed, it would be.
+    if (last_id - node->id >= command_window / 2 && !node->mark_late()) {
+      outcomes.try_emplace(node->id, Outcome{{Status::completed, nullptr}, last_id});
+    }
+  }
 }
 
-void DeviceState::keep_outdated(const Slot& slot) {
+void DeviceState::number_command(Node& node) {
+  node.id = last_id;
+  const std::size_t index = node.id % slots;
+  if (index >= recent.size()) recent.resize(std::min<std::size_t>(slots, index * 2 + 64));
+  Node* before = std::exchange(recent[index], &node);
+  if (!before || before->id % slots != index || before->is_settled()) return;
   if (outdated.size() >= tidy_at) {
     std::erase_if(outdated, [](const auto& old) { return old.second->id != old.first || old.second->is_settled(); });
     tidy_at = std::max<std::size_t>(1024, outdated.size() * 2);
   }
-  if (slot.node->mark_outdated()) {
-    // It ended this moment. Had it failed, that would have been remembered before.
-    outcomes.try_emplace(slot.id, Outcome{{Status::completed, nullptr}, last_id});
-  } else {
-    outdated[slot.id] = slot.node;  // when it ends, settle() remembers how
-  }
+  outdated[before->id] = before;
 }
 
 void DeviceState::synchronize() {
   std::vector<Ref<Node>> pending;
   {
     const std::scoped_lock lock(order);
-    pending = nodes.commands();
+    pending = nodes.pending_commands();
   }
   for (const Ref<Node>& node : pending) wait(*node, Clock::time_point::max());
 

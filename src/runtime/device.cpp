@@ -56,6 +56,8 @@ DeviceState::~DeviceState() {
   NodePool::retire(nodes);
 }
 
+std::string DeviceState::describe() const { return text("device ", number, ", ", driver->info().name); }
+
 void retain(DeviceState* state) noexcept { state->refs.fetch_add(1, std::memory_order_relaxed); }
 void release(DeviceState* state) noexcept {
   if (state->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) delete state;
@@ -97,6 +99,11 @@ std::vector<DeviceInfo> Device::devices() { return {cpu_device().info()}; }
 
 Device Device::simulated(const SimulationOptions& options) {
   if (options.backend != "cpu") open(options.backend);  // throws
+  constexpr unsigned most_workers = 256;
+  if (options.workers > most_workers) {
+    throw Error(Errc::invalid_argument,
+                text("a simulated device has at most ", most_workers, " workers, got ", options.workers));
+  }
   if (!(options.fail_rate >= 0 && options.fail_rate <= 1)) {
     throw Error(Errc::invalid_argument, text("a fail_rate is between 0 and 1, got ", options.fail_rate));
   }
@@ -107,24 +114,35 @@ Device Device::simulated(const SimulationOptions& options) {
 }
 
 Device::Device(Ref<DeviceState> state) noexcept : state_(std::move(state)) { ++state_->handles; }
-Device::Device(const Device& other) noexcept : state_(other.state_) {
-  if (state_) ++state_->handles;
-}
-Device& Device::operator=(Device other) noexcept {
-  std::swap(state_, other.state_);
+Device::Device(const Device& other) noexcept : Device(other.state_) {}
+Device& Device::operator=(const Device& other) noexcept {
+  Device copy(other);
+  std::swap(state_, copy.state_);
   return *this;
 }
 Device::~Device() {
   // Without threads of its own, nobody would ever run what is left: it would keep itself alive.
-  if (state_ && --state_->handles == 0) state_->scheduler->last_handle_dropped();
+  if (--state_->handles == 0) state_->scheduler->last_handle_dropped();
 }
 
 const DeviceInfo& Device::info() const noexcept { return state_->driver->info(); }
 
+void detail::throw_does_not_fit(double value, DType dtype) {
+  throw Error(Errc::overflow, text("[buffer] the value ", value, " does not fit ", to_string(dtype)));
+}
+
 namespace {
+
+// A number that a caller made into an enumerator, past the last one.
+template <class Enum>
+void expect_enumerator(Enum value, Enum last, std::string_view name) {
+  if (value <= last) return;
+  throw Error(Errc::invalid_argument, text("there is no ", name, " with the number ", static_cast<unsigned>(value)));
+}
 
 // A new buffer; `zero`: with zeros.
 Buffer allocate(DeviceState& device, const Shape& shape, DType dtype, bool zero) {
+  expect_enumerator(dtype, DType::u8, "element type");
   const std::size_t bytes = shape.size_bytes(dtype);
   const auto block = device.memory.allocate(bytes, to_string(dtype, shape));
   if (zero && !block.is_zero) device.driver->fill_zero(block.address, bytes);
@@ -200,11 +218,14 @@ std::size_t Device::trim_memory() const { return state_->memory.trim(); }
 
 PowerLevel Device::power_level() const { return state_->power_level; }
 void Device::set_power_level(PowerLevel level) const {
+  expect_enumerator(level, PowerLevel::critical, "power level");
   state_->power_level = level;
   state_->scheduler->set_power_level(level);
 }
 
 Stream Device::stream(const StreamOptions& options) const {
+  expect_enumerator(options.priority, Priority::low, "priority");
+  expect_enumerator(options.when_full, WhenFull::drop_oldest, "policy of a full stream");
   if (options.deadline.count() < 0) {
     throw Error(Errc::invalid_argument,
                 text("a stream's deadline cannot be negative, got ", options.deadline.count(), " ns"));

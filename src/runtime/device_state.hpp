@@ -69,8 +69,12 @@ struct DeviceState {
   Ref<Node> find(CommandId id, Ended* ended);
   void remember(CommandId id, Status status, const core::FailurePtr& failure);
   // Under the order lock. number_command: `node` is that of command last_id.
+  void next_id();
   void remember_locked(CommandId id, Status status, const core::FailurePtr& failure);
   void number_command(Node& node);
+
+  // "device 2, simulated AMD EPYC"
+  std::string describe() const;
 
   void synchronize();
   void callback_failed(std::exception_ptr exception) noexcept;
@@ -88,19 +92,15 @@ struct DeviceState {
   alignas(64) SpinLock order;
   NodePool& nodes;
   CommandId last_id = 0;
-  struct Slot {
-    Node* node = nullptr;
-    CommandId id = 0;
-  };
-  std::vector<Slot> recent;  // the nodes of the last commands, by id modulo the window
-  // How those ended that did not just complete within the window: those that failed, were cancelled, or were outdated.
+  std::vector<Node*> recent;  // the nodes of the last commands that were not done at once, by id modulo slots
+  // How those ended that did not just complete in time: those that failed, were cancelled, or took long.
   struct Outcome {
     Ended ended;
     CommandId at;  // the last command when it ended
   };
   std::unordered_map<CommandId, Outcome> outcomes;
   std::size_t forget_at = 1024;
-  std::unordered_map<CommandId, Node*> outdated;  // pending ones that are older than the window
+  std::unordered_map<CommandId, Node*> outdated;  // pending ones whose place in `recent` is another's now
   std::size_t tidy_at = 1024;
   std::vector<std::exception_ptr> callback_failures;
 
@@ -108,12 +108,14 @@ struct DeviceState {
   // `blocks`: the caller waits for it. The command, or nothing if it blocks and is done already.
   Ref<Node> enqueue(const Call& call, Prepared& prepared, bool blocks);
   Ref<Node> refuse(std::string_view label, Status status, core::FailurePtr failure);
-  void keep_outdated(const Slot& slot);
   Node& take_host_node(const char* label);  // under the order lock
 };
 
-// How many commands back the number of an ended one is still known.
+// For how many commands after its end the number of a command is known.
 inline constexpr CommandId command_window = 65'536;
+// Among the last so many, a command that is neither pending nor remembered has completed. Twice the window, because one
+// that ends more than a window after its submission is remembered.
+inline constexpr CommandId slots = 2 * command_window;
 
 // Of a node's life (execute.cpp); execute() and assist() are declared in scheduler.hpp.
 //

@@ -56,8 +56,10 @@ core::FailurePtr call_host(Node& node) noexcept {
 
 // The part of the end that concerns the order: the output is what it will be, and those behind it may go.
 Node* leave_order(Node& node) noexcept {
-  if (node.output && node.kind != Node::Kind::release && (node.failure || node.heals)) {
-    node.output->poison = node.failure;
+  if (node.output && node.kind != Node::Kind::release) {
+    // What was refused because of the poison leaves it as it is.
+    const bool is_refused = node.failure && !node.heals && node.output->poison;
+    if ((node.failure || node.heals) && !is_refused) node.output->poison = node.failure;
   }
   Scheduler& scheduler = *node.device->scheduler;
   Node* next = nullptr;

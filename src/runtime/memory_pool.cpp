@@ -44,13 +44,14 @@ MemoryPool::Block MemoryPool::allocate(std::size_t bytes, const std::string& wha
     kept->second.pop_back();
     TESSERA_ALLOW(block.address, block.size);
   } else {
-    const auto fits = [&] { return block.size <= limit_ && reserved_ <= limit_ - block.size; };
-    if (!fits()) trim_locked();
-    if (!fits()) block.size = round_to(std::max<std::size_t>(bytes, 1), smallest);  // to the last byte of the limit
-    if (!fits()) {
+    const auto fits = [&](std::size_t taken) { return block.size <= limit_ && taken <= limit_ - block.size; };
+    const std::size_t by_buffers = reserved_ - kept_bytes();
+    if (!fits(by_buffers)) block.size = std::max<std::size_t>(bytes, 1);  // to the last byte of the limit
+    if (!fits(by_buffers)) {
       throw Error(Errc::out_of_memory, core::text("no memory for ", what, ": ", bytes, " bytes asked, ", in_use_,
                                                   " in use, limit ", limit_));
     }
+    if (!fits(reserved_)) trim_locked();
     driver::Driver::Block fresh = driver_.allocate(block.size);
     if (!fresh.address && trim_locked() != 0) fresh = driver_.allocate(block.size);
     if (!fresh.address) {
@@ -93,15 +94,20 @@ MemoryInfo MemoryPool::info() const {
 void MemoryPool::set_limit(std::size_t bytes) {
   const std::scoped_lock lock(mutex_);
   if (bytes < reserved_) {
-    std::size_t kept = 0;
-    for (const auto& [size, blocks] : free_) kept += size * blocks.size();
-    if (bytes < reserved_ - kept) {
-      throw Error(Errc::invalid_argument, core::text("a memory limit of ", bytes, " bytes is below the ",
-                                                     reserved_ - kept, " that live buffers take"));
+    const std::size_t by_buffers = reserved_ - kept_bytes();
+    if (bytes < by_buffers) {
+      throw Error(Errc::invalid_argument, core::text("a memory limit of ", bytes, " bytes is below the ", by_buffers,
+                                                     " that live buffers take"));
     }
     trim_locked();
   }
   limit_ = bytes;
+}
+
+std::size_t MemoryPool::kept_bytes() const noexcept {
+  std::size_t bytes = 0;
+  for (const auto& [size, blocks] : free_) bytes += size * blocks.size();
+  return bytes;
 }
 
 std::size_t MemoryPool::trim() {

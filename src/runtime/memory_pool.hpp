@@ -39,7 +39,9 @@ class MemoryPool {
   static std::size_t block_size(std::size_t bytes) noexcept;
 
  private:
+  // Under the mutex.
   std::size_t trim_locked() noexcept;
+  std::size_t kept_bytes() const noexcept;
 
   driver::Driver& driver_;
   mutable std::mutex mutex_;

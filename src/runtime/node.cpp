@@ -61,7 +61,7 @@ bool Node::try_begin_ending() noexcept {
 
 void Node::settle() noexcept {
   const std::uint32_t before = state.exchange(static_cast<std::uint32_t>(outcome), std::memory_order_acq_rel);
-  if ((before & outdated) != 0) device->remember(id, outcome, failure);
+  if ((before & late) != 0) device->remember(id, outcome, failure);
   if ((before & observed) == 0) return;
   ParkingPlace& parking = parking_place(*this);
   std::unique_lock lock(parking.mutex);
@@ -193,16 +193,16 @@ Ref<Node> NodePool::try_share(Node& node) noexcept {
   return {};
 }
 
-std::vector<Ref<Node>> NodePool::commands() const {
-  std::vector<Ref<Node>> live;
+std::vector<Ref<Node>> NodePool::pending_commands() const {
+  std::vector<Ref<Node>> pending;
   for (const auto& slab : slabs_) {
     for (std::size_t i = 0; i < slab_size; ++i) {
       Node& node = slab[i];
       if (node.id == 0 || node.is_settled()) continue;
-      if (Ref<Node> shared = try_share(node)) live.push_back(std::move(shared));
+      if (Ref<Node> shared = try_share(node)) pending.push_back(std::move(shared));
     }
   }
-  return live;
+  return pending;
 }
 
 }  // namespace tessera::detail

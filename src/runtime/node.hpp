@@ -43,7 +43,7 @@ struct Node final : graph::Node {
   static constexpr std::uint32_t ending = 0x7;        // somebody is cancelling it: pending to all others
   static constexpr std::uint32_t observed = 0x100;    // there are waiters or observers
   static constexpr std::uint32_t stop_asked = 0x200;  // cancel() came while it ran
-  static constexpr std::uint32_t outdated = 0x400;    // more commands came after it than the window holds
+  static constexpr std::uint32_t late = 0x400;        // many commands came after it: its end must be remembered
 
   Status status() const noexcept;
   bool is_settled() const noexcept { return is_settled(state.load(std::memory_order_acquire)); }
@@ -61,8 +61,8 @@ struct Node final : graph::Node {
 
   // The final state, seen by all; `failure` and `outcome` must be set. Wakes waiters and tells observers.
   void settle() noexcept;
-  // True if it is settled and it is too late.
-  bool mark_outdated() noexcept { return is_settled(state.fetch_or(outdated, std::memory_order_acq_rel)); }
+  // False if it is settled already.
+  bool mark_late() noexcept { return !is_settled(state.fetch_or(late, std::memory_order_acq_rel)); }
 
   // Adds an observer; false if the node is settled, and then it will not be told. remove_observer is false if the
   // observer has been told, or is being told this moment.
@@ -130,8 +130,8 @@ class NodePool {
   // Any thread.
   void give_back(Node& node) noexcept;
 
-  // The live nodes of commands, referenced; under the order lock.
-  std::vector<Ref<Node>> commands() const;
+  // The nodes of commands that are not settled; under the order lock.
+  std::vector<Ref<Node>> pending_commands() const;
   // A reference to a node that may be on its way back to the pool: empty if it is.
   static Ref<Node> try_share(Node& node) noexcept;
 

@@ -75,6 +75,12 @@ core::FailurePtr check_not_freed(const Prepared& prepared) {
   return nullptr;
 }
 
+// A time beyond the clock's end never comes.
+Clock::time_point from_now(std::chrono::nanoseconds time) {
+  const Clock::time_point now = Clock::now();
+  return time < Clock::time_point::max() - now ? now + time : Clock::time_point::max();
+}
+
 // Under the order lock: whether all that comes before is over.
 bool can_run_now(const Prepared& prepared, const StreamState* stream) {
   if (!prepared.output->hazards.can_write_now()) return false;
@@ -189,7 +195,7 @@ Ref<Node> DeviceState::refuse(std::string_view label, Status status, core::Failu
   Ref<Node> ended;
   {
     const std::scoped_lock lock(order);
-    ++last_id;
+    next_id();
     ended = ended_command(*this, label, status, std::move(failure));
   }
   if (trace) trace_end(*trace, {number, ended->id, label, 0, status});
@@ -219,7 +225,7 @@ Ref<Node> DeviceState::enqueue(const Call& call, Prepared& prepared, bool blocks
     if (stream) stream->left();
     return refuse(label, Status::failed, std::move(freed));
   }
-  ++last_id;
+  next_id();
   if (is_small && can_run_now(prepared, stream)) {
     core::FailurePtr failure = run_small(*this, prepared, trace.get());
     const Status status = failure ? Status::failed : Status::completed;
@@ -245,7 +251,7 @@ Ref<Node> DeviceState::enqueue(const Call& call, Prepared& prepared, bool blocks
   if (stream) {
     node.priority = stream->options.priority;
     node.stream = Ref<StreamState>(stream);
-    if (stream->options.deadline.count() > 0) node.deadline = Clock::now() + stream->options.deadline;
+    if (stream->options.deadline.count() > 0) node.deadline = from_now(stream->options.deadline);
   }
   place(node, stream);
   lock.unlock();

@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
+#include <iostream>
+#include <locale>
 #include <mutex>
 #include <set>
 #include <string>
@@ -67,13 +69,15 @@ class Recorder {
   }
 
   void start(const std::filesystem::path& file) {
+    std::ofstream out(file, std::ios::trunc);
+    out.imbue(std::locale::classic());
+    out.precision(3);
+    out << std::fixed << "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n" << std::flush;
+    if (!out) throw Error(Errc::io_error, core::text("cannot write the trace file ", file));
     const std::scoped_lock lock(mutex_);
     close();
-    out_.open(file, std::ios::trunc);
-    if (!out_) throw Error(Errc::io_error, core::text("cannot write the trace file ", file));
-    out_ << "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n";
-    out_.precision(3);
-    out_ << std::fixed;
+    out_ = std::move(out);
+    file_ = file;
     origin_ = TraceRecord::Clock::now();
     is_first_ = true;
     known_threads_.clear();
@@ -82,7 +86,7 @@ class Recorder {
 
   void stop() {
     const std::scoped_lock lock(mutex_);
-    close();
+    if (!close()) throw Error(Errc::io_error, core::text("the trace file ", file_, " could not be written whole"));
   }
 
   bool is_on() const noexcept { return is_on_.load(std::memory_order_relaxed); }
@@ -131,15 +135,18 @@ class Recorder {
            << ",\"args\":{\"name\":" << json_string(name) << "}}";
   }
 
-  void close() {
+  // False if something could not be written.
+  bool close() {
     is_on_ = false;
-    if (!out_.is_open()) return;
+    if (!out_.is_open()) return true;
     out_ << "\n]}\n";
     out_.close();
+    return static_cast<bool>(out_);
   }
 
   std::mutex mutex_;
   std::ofstream out_;
+  std::filesystem::path file_;
   std::atomic<bool> is_on_{false};
   bool is_first_ = true;
   TraceRecord::Clock::time_point origin_;
@@ -171,7 +178,13 @@ void start_trace_from_environment() {
     const char* file = std::getenv("TESSERA_TRACE");
     if (!file || *file == '\0') return;
     trace::start(file);
-    std::atexit([] { trace::stop(); });
+    std::atexit([] {
+      try {
+        trace::stop();
+      } catch (const Error& error) {  // nobody is left to throw it to
+        std::cerr << "TESSERA_TRACE: " << error.what() << '\n';
+      }
+    });
   });
 }
 

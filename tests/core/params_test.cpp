@@ -70,18 +70,18 @@ TEST(Value, Holds_a_string_however_it_is_given) {
 TEST(Value, Holds_a_list_of_anything) {
   const Value list(1, 2.5, "three", true, Value::list(4));
   ASSERT_TRUE(list.is_list());
-  ASSERT_EQ(list.list().size(), 5U);
-  EXPECT_EQ(list.list()[0].integer(), 1);
-  EXPECT_EQ(list.list()[1].number(), 2.5);
-  EXPECT_EQ(list.list()[2].string(), "three");
-  EXPECT_TRUE(list.list()[3].boolean());
-  EXPECT_EQ(list.list()[4].list().at(0).integer(), 4);
+  ASSERT_EQ(list.items().size(), 5U);
+  EXPECT_EQ(list.items()[0].integer(), 1);
+  EXPECT_EQ(list.items()[1].number(), 2.5);
+  EXPECT_EQ(list.items()[2].string(), "three");
+  EXPECT_TRUE(list.items()[3].boolean());
+  EXPECT_EQ(list.items()[4].items().at(0).integer(), 4);
 }
 
 TEST(Value, A_list_may_have_one_item_or_none) {
-  EXPECT_TRUE(Value(Value::List{}).list().empty());
-  EXPECT_EQ(Value::list(7).list().size(), 1U);
-  EXPECT_EQ(Value(std::vector<float>{}).list().size(), 0U);
+  EXPECT_TRUE(Value(Value::List{}).items().empty());
+  EXPECT_EQ(Value::list(7).items().size(), 1U);
+  EXPECT_EQ(Value(std::vector<float>{}).items().size(), 0U);
 }
 
 // In a template, so that it can be asked without breaking the build.
@@ -133,7 +133,7 @@ TEST(Value, Another_type_is_refused_with_both_types_named) {
   refused("expected a number, got a bool, false", [] { Value(false).number(); });
   refused("expected a number, got a list, [1, 2]", [] { Value(1, 2).number(); });
   refused("expected a string, got an integer, 3", [] { Value(3).string(); });
-  refused("expected a list, got a string, \"ab\"", [] { Value("ab").list(); });
+  refused("expected a list, got a string, \"ab\"", [] { Value("ab").items(); });
 }
 
 TEST(Params, Are_none_by_themselves) {

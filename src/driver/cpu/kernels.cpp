@@ -52,7 +52,7 @@ T saturated_product(T x, std::int64_t factor) {
   return is_negative ? std::numeric_limits<T>::min() : std::numeric_limits<T>::max();
 }
 
-// x * factor: exact where both are integers.
+// x * factor: exact where both are whole numbers, else computed in f64.
 template <class T>
 T scaled(T x, const kernels::Argument& factor) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -91,12 +91,10 @@ void relu(const Launch& launch, std::int64_t begin, std::int64_t end) {
   const T* x = input<T>(launch, 0);
   T* out = output<T>(launch);
   const kernels::Argument slope = launch.arguments[0];
-  for (std::int64_t i = begin; i < end; ++i) {
-    if constexpr (std::is_unsigned_v<T>) {
-      out[i] = x[i];
-    } else {
-      out[i] = x[i] < 0 ? scaled(x[i], slope) : x[i];
-    }
+  if (std::is_unsigned_v<T> || slope.number == 0) {  // not as a product: that of minus infinity and 0 is NaN
+    for (std::int64_t i = begin; i < end; ++i) out[i] = x[i] < 0 ? T{0} : x[i];
+  } else {
+    for (std::int64_t i = begin; i < end; ++i) out[i] = x[i] < 0 ? scaled(x[i], slope) : x[i];
   }
 }
 

@@ -30,7 +30,9 @@ class SimulatedDriver final : public Driver {
   const DeviceInfo& info() const override { return info_; }
 
   Block allocate(std::size_t bytes) override {
-    if (++allocations_ == options_.out_of_memory_at_allocation) return {};
+    if (++allocations_ == options_.out_of_memory_at_allocation) {
+      throw Error(Errc::out_of_memory, text("injected lack of memory: ", bytes, " bytes asked"));
+    }
     return below_->allocate(bytes);
   }
   void deallocate(std::byte* address, std::size_t bytes) override { below_->deallocate(address, bytes); }
