@@ -134,6 +134,6 @@ void unmap(Node& end) noexcept;
 // Launches, and tells what went wrong (submit.cpp).
 core::FailurePtr launch_piece(driver::Driver& driver, const driver::Launch& launch, std::int64_t piece,
                               std::string_view kernel) noexcept;
-core::FailurePtr poisoned_input(const std::string& who, std::size_t index, const Storage& storage);
+core::FailurePtr poisoned(const std::string& what, const Storage& storage);
 
 }  // namespace tessera::detail

@@ -6,6 +6,7 @@
 #include "runtime/trace_record.hpp"
 
 #include <mutex>
+#include <optional>
 
 namespace tessera::detail {
 
@@ -16,8 +17,9 @@ constexpr int longest_run = 64;
 
 core::FailurePtr first_poisoned_input(const Node& node) {
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
-    if (node.inputs[i]->poison) [[unlikely]]
-      return poisoned_input(node.describe(), i, *node.inputs[i]);
+    if (!node.inputs[i]->poison) continue;
+    const std::string which = node.kind == Node::Kind::kernel ? core::text(": input ", i) : " the buffer";
+    return poisoned(node.describe() + which, *node.inputs[i]);
   }
   return nullptr;
 }
@@ -134,7 +136,11 @@ void execute(Node& node) noexcept {
 
 void assist(Node& node) noexcept {
   const Ref<Node> held = Ref<Node>::adopt(&node);
-  if (Node* next = do_pieces(node)) execute(*next);
+  std::optional<TraceRecord> trace;
+  if (node.trace) trace_start(trace.emplace());
+  Node* next = do_pieces(node);
+  if (trace) trace_end(*trace, {node.device->number, node.id, node.label, 0, Status::running});
+  if (next) execute(*next);
 }
 
 Node* finish(Node& node, core::FailurePtr failure) noexcept {
@@ -142,9 +148,9 @@ Node* finish(Node& node, core::FailurePtr failure) noexcept {
   node.outcome = !failure ? Status::completed : was_stopped ? Status::cancelled : Status::failed;
   node.failure = std::move(failure);
   remember_failure(node);
-  trace_node(node);
   const Ref<StreamState> stream = std::move(node.stream);
   Node* next = leave_order(node);
+  trace_node(node);
   if (stream) stream->left();
   if (next && node.is_observed()) {  // observers may take their time
     node.device->scheduler->push(*next);

@@ -52,12 +52,7 @@ MemoryPool::Block MemoryPool::allocate(std::size_t bytes, const std::string& wha
                                                   " in use, limit ", limit_));
     }
     if (!fits(reserved_)) trim_locked();
-    driver::Driver::Block fresh = driver_.allocate(block.size);
-    if (!fresh.address && trim_locked() != 0) fresh = driver_.allocate(block.size);
-    if (!fresh.address) {
-      throw Error(Errc::out_of_memory,
-                  core::text("the device has no memory for ", what, ": ", bytes, " bytes asked, ", in_use_, " in use"));
-    }
+    const driver::Driver::Block fresh = take_from_device(block.size, what);
     block.address = fresh.address;
     block.is_zero = fresh.is_zero;
     reserved_ += block.size;
@@ -67,6 +62,18 @@ MemoryPool::Block MemoryPool::allocate(std::size_t bytes, const std::string& wha
   peak_ = std::max(peak_, in_use_);
   ++buffers_;
   return block;
+}
+
+driver::Driver::Block MemoryPool::take_from_device(std::size_t size, const std::string& what) {
+  try {
+    driver::Driver::Block fresh = driver_.allocate(size);
+    if (!fresh.address && trim_locked() != 0) fresh = driver_.allocate(size);
+    if (!fresh.address) throw Error(Errc::out_of_memory, "the device has no more");
+    return fresh;
+  } catch (const Error& error) {
+    throw Error(error.code(),
+                core::text("no memory for ", what, ": ", size, " bytes asked, ", in_use_, " in use: ", error.what()));
+  }
 }
 
 void MemoryPool::free(const Block& block) noexcept {

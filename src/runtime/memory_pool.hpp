@@ -42,6 +42,7 @@ class MemoryPool {
   // Under the mutex.
   std::size_t trim_locked() noexcept;
   std::size_t kept_bytes() const noexcept;
+  driver::Driver::Block take_from_device(std::size_t size, const std::string& what);
 
   driver::Driver& driver_;
   mutable std::mutex mutex_;

@@ -139,7 +139,8 @@ core::FailurePtr run_small(DeviceState& device, Prepared& prepared, TraceRecord*
   core::FailurePtr failure;
   for (std::size_t i = 0; i < prepared.inputs.size() && !failure; ++i) {
     if (prepared.inputs[i]->poison) [[unlikely]] {
-      failure = poisoned_input(text("[", prepared.kernel->name, "] command ", device.last_id), i, *prepared.inputs[i]);
+      failure =
+          poisoned(text("[", prepared.kernel->name, "] command ", device.last_id, ": input ", i), *prepared.inputs[i]);
     }
   }
   if (!failure) {
@@ -152,8 +153,8 @@ core::FailurePtr run_small(DeviceState& device, Prepared& prepared, TraceRecord*
 
 }  // namespace
 
-core::FailurePtr poisoned_input(const std::string& who, std::size_t index, const Storage& storage) {
-  return core::make_failure(text(who, ": input ", index, " is poisoned"), storage.poison);
+core::FailurePtr poisoned(const std::string& what, const Storage& storage) {
+  return core::make_failure(what + " is poisoned", storage.poison);
 }
 
 core::FailurePtr launch_piece(driver::Driver& driver, const driver::Launch& launch, std::int64_t piece,
@@ -289,7 +290,7 @@ void DeviceState::run_host(HostWork work) {
   const graph::Hazards& hazards = storage.hazards;
   if (may_run_here && !trace && work.bytes <= small_bytes &&
       (work.writes ? hazards.can_write_now() : hazards.can_read_now())) {
-    if (storage.poison && !work.heals) throw Error(poisoned_input(text("[", work.label, "]"), 0, storage));
+    if (storage.poison && !work.heals) throw Error(poisoned(text("[", work.label, "] the buffer"), storage));
     work.function();
     if (work.heals) storage.poison = nullptr;
     return;

@@ -13,6 +13,8 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace tessera {
 
@@ -60,7 +62,7 @@ std::string json_string(std::string_view text) {
   return quoted + '"';
 }
 
-// Writes the file. One for the process, under its mutex.
+// Notes the commands and writes the file. One for the process.
 class Recorder {
  public:
   static Recorder& instance() {
@@ -91,40 +93,69 @@ class Recorder {
 
   bool is_on() const noexcept { return is_on_.load(std::memory_order_relaxed); }
 
-  void write(const TraceRecord& record, const TraceEvent& event) {
+  void add(TraceRecord record, const TraceEvent& event) {
     const auto end = TraceRecord::Clock::now();
-    const ThreadName& ender = named_thread();
+    if (record.started == TraceRecord::Clock::time_point{}) {  // refused, or cancelled before it could start
+      trace_start(record);
+      record.started = end;
+    }
     const std::scoped_lock lock(mutex_);
     if (!out_.is_open()) return;
-    const bool has_started = record.started != TraceRecord::Clock::time_point{};
-    const unsigned thread = has_started ? record.thread : ender.number;
-    introduce(event.device, thread, has_started ? record.thread_name : ender.name);
-    const auto started = has_started ? record.started : end;
-    const double queued = microseconds(record.queued - origin_);
-    const double start = microseconds(started - origin_);
-
-    // A span from the submission to the start, beside the threads; then the work itself on its thread.
-    ++span_;
-    write_span('b', event, thread, queued);
-    write_span('e', event, thread, start);
-    next() << "{\"ph\":\"X\",\"cat\":\"command\",\"name\":" << json_string(event.name) << ",\"pid\":" << event.device
-           << ",\"tid\":" << thread << ",\"ts\":" << start << ",\"dur\":" << microseconds(end - started)
-           << ",\"args\":{\"command\":" << event.id << ",\"status\":\"" << to_string(event.status)
-           << "\",\"bytes\":" << event.bytes << ",\"queued\":" << queued << ",\"waited_for\":[";
-    for (std::size_t i = 0; i < record.waited_for.size(); ++i) out_ << (i ? "," : "") << record.waited_for[i];
-    out_ << "]}}";
+    entries_.push_back({std::move(record), event, std::string(event.name), end});
+    if (entries_.size() >= most_entries) write_entries();
   }
 
  private:
+  // Kept as it is until there are many: formatting takes ten times as long as noting.
+  struct Entry {
+    TraceRecord record;
+    TraceEvent event;
+    std::string name;
+    TraceRecord::Clock::time_point end;
+  };
+  static constexpr std::size_t most_entries = 65'536;
+
+  // All below: under the mutex.
+
+  void write_entries() {
+    for (const Entry& entry : entries_) write(entry);
+    entries_.clear();
+  }
+
+  void write(const Entry& entry) {
+    const TraceRecord& record = entry.record;
+    const TraceEvent& event = entry.event;
+    introduce(event.device, record.thread, record.thread_name);
+    const double queued = microseconds(record.queued - origin_);
+    const double start = microseconds(record.started - origin_);
+    const bool is_piece = event.status == Status::running;
+    if (!is_piece) {  // a span from the submission to the start, beside the threads
+      ++span_;
+      write_span('b', entry, queued);
+      write_span('e', entry, start);
+    }
+    next() << R"({"ph":"X","cat":)" << (is_piece ? R"("piece")" : R"("command")")
+           << ",\"name\":" << json_string(entry.name) << ",\"pid\":" << event.device << ",\"tid\":" << record.thread
+           << ",\"ts\":" << start << ",\"dur\":" << microseconds(entry.end - record.started)
+           << ",\"args\":{\"command\":" << event.id;
+    if (!is_piece) {
+      out_ << ",\"status\":\"" << to_string(event.status) << "\",\"bytes\":" << event.bytes << ",\"queued\":" << queued
+           << ",\"waited_for\":[";
+      for (std::size_t i = 0; i < record.waited_for.size(); ++i) out_ << (i ? "," : "") << record.waited_for[i];
+      out_ << ']';
+    }
+    out_ << "}}";
+  }
+
   std::ostream& next() {
     if (!is_first_) out_ << ",\n";
     is_first_ = false;
     return out_;
   }
 
-  void write_span(char phase, const TraceEvent& event, unsigned thread, double time) {
-    next() << R"({"ph":")" << phase << R"(","cat":"queued","id":)" << span_ << ",\"name\":" << json_string(event.name)
-           << ",\"pid\":" << event.device << ",\"tid\":" << thread << ",\"ts\":" << time << "}";
+  void write_span(char phase, const Entry& entry, double time) {
+    next() << R"({"ph":")" << phase << R"(","cat":"queued","id":)" << span_ << ",\"name\":" << json_string(entry.name)
+           << ",\"pid\":" << entry.event.device << ",\"tid\":" << entry.record.thread << ",\"ts\":" << time << "}";
   }
 
   void introduce(unsigned device, unsigned thread, const std::string& name) {
@@ -139,6 +170,7 @@ class Recorder {
   bool close() {
     is_on_ = false;
     if (!out_.is_open()) return true;
+    write_entries();
     out_ << "\n]}\n";
     out_.close();
     return static_cast<bool>(out_);
@@ -150,6 +182,7 @@ class Recorder {
   std::atomic<bool> is_on_{false};
   bool is_first_ = true;
   TraceRecord::Clock::time_point origin_;
+  std::vector<Entry> entries_;
   std::uint64_t span_ = 0;
   std::set<std::pair<unsigned, unsigned>> known_threads_;  // device and thread
 };
@@ -170,7 +203,7 @@ void trace_start(TraceRecord& record) {
   record.thread_name = named_thread().name;
 }
 
-void trace_end(const TraceRecord& record, const TraceEvent& event) { Recorder::instance().write(record, event); }
+void trace_end(TraceRecord& record, const TraceEvent& event) { Recorder::instance().add(std::move(record), event); }
 
 void start_trace_from_environment() {
   static std::once_flag once;

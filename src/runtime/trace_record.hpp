@@ -27,14 +27,14 @@ struct TraceEvent {
   CommandId id;  // 0: no command, but a read, write, map or free
   std::string_view name;
   std::int64_t bytes;
-  Status status;
+  Status status;  // running: not the command's end, but that of a thread that helped with pieces of it
 };
 
 // Null while there is no trace.
 std::unique_ptr<TraceRecord> begin_trace_record();
-// Notes the start, on this thread; and the end, which writes the record.
+// Notes the start, on this thread; and the end, which gives the record away.
 void trace_start(TraceRecord& record);
-void trace_end(const TraceRecord& record, const TraceEvent& event);
+void trace_end(TraceRecord& record, const TraceEvent& event);
 
 // Begins the trace that TESSERA_TRACE asks for, once; called when a device is made.
 void start_trace_from_environment();

@@ -109,30 +109,32 @@ std::size_t causes_behind(const FailurePtr& failure) {
   return count;
 }
 
-TEST(Failure, A_chain_of_up_to_32_causes_is_kept_whole) {
-  for (const std::size_t links : {0U, 1U, 31U, 32U}) {
+TEST(Failure, A_chain_of_up_to_64_causes_is_kept_whole) {
+  for (const std::size_t links : {0U, 1U, 63U, 64U}) {
     const FailurePtr newest = chain_of(links);
     EXPECT_EQ(causes_behind(newest), links);
     EXPECT_EQ(newest->depth, links);
   }
-  EXPECT_EQ(std::string(Error(chain_of(32)).what()).find("left out"), std::string::npos);
+  EXPECT_EQ(std::string(Error(chain_of(64)).what()).find("left out"), std::string::npos);
 }
 
 TEST(Failure, A_longer_chain_keeps_its_newest_link_and_its_root_and_says_that_some_are_missing) {
-  const Error error(chain_of(33));
-  EXPECT_TRUE(error.message().starts_with("link 33"));
+  const Error error(chain_of(66));
+  EXPECT_TRUE(error.message().starts_with("link 66"));
   EXPECT_NE(std::string(error.what()).find("left out"), std::string::npos);
   EXPECT_EQ(error.root().message(), "root");
   EXPECT_EQ(error.code(), Errc::device_failure);
 }
 
 TEST(Failure, A_longer_chain_keeps_its_newest_links) {
-  const std::string story = Error(chain_of(33)).what();
-  for (const char* link : {"link 33", "link 32", "link 31"}) EXPECT_NE(story.find(link), std::string::npos) << link;
+  const std::string story = Error(chain_of(1000)).what();
+  for (int link = 1000; link > 1000 - 32; --link) {
+    EXPECT_NE(story.find("link " + std::to_string(link) + ";"), std::string::npos) << link;
+  }
 }
 
 TEST(Failure, The_number_of_causes_that_are_left_out_is_true) {
-  for (const std::size_t links : {33U, 34U, 65U, 100U, 1000U}) {
+  for (const std::size_t links : {66U, 67U, 98U, 99U, 1000U}) {
     const FailurePtr newest = chain_of(links);
     const std::string story = Error(newest).what();
     const auto words = story.find(" causes between left out");
@@ -146,9 +148,9 @@ TEST(Failure, A_million_links_stay_bounded) {
   FailurePtr newest = make_failure(Errc::cancelled, "root");
   for (int i = 0; i < 1'000'000; ++i) {
     newest = make_failure("link", std::move(newest));
-    ASSERT_LE(newest->depth, 32U);
+    ASSERT_LE(newest->depth, 65U);
   }
-  EXPECT_LE(causes_behind(newest), 32U);
+  EXPECT_LE(causes_behind(newest), 65U);
   EXPECT_EQ(causes_behind(newest), newest->depth);
   const Error error(newest);
   EXPECT_LT(std::string_view(error.what()).size(), 10'000U);

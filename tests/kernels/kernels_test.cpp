@@ -199,7 +199,10 @@ struct Case {
 
 template <class T>
 Case<T> relu_case(const Value& slope) {
-  return {"relu", {{"slope", slope}}, 1, [=](T x, T) { return x < 0 ? scaled(x, slope) : x; }};
+  return {"relu", {{"slope", slope}}, 1, [=](T x, T) {
+            if (x < 0) return slope.number() == 0 ? T{0} : scaled(x, slope);
+            return x;
+          }};
 }
 
 template <class T>

@@ -1,0 +1,60 @@
+// Errors: a call that is refused, a command that fails, how the failure travels, and how a buffer is healed.
+// Expect: did you mean 'elementwise_add'.*because .scale. command 2.*at fault: device.*other: 1 2 3.*healed: 8 10 12
+#include <tessera/tessera.hpp>
+
+#include <iostream>
+#include <optional>
+#include <vector>
+
+using tessera::Buffer;
+using tessera::Error;
+
+namespace {
+
+void print(const char* name, const Buffer& buffer) {
+  std::cout << name << ':';
+  for (const float value : buffer.read<float>()) std::cout << ' ' << value;
+  std::cout << '\n';
+}
+
+}  // namespace
+
+int main() {
+  // A device that behaves, except that its second command breaks down.
+  tessera::Device device = tessera::Device::simulated({.faults = {{.command = 2}}});
+  Buffer in = device.buffer<float>({1, 2, 3});
+  Buffer doubled = device.zeros({3});
+  Buffer clipped = device.zeros({3});
+  Buffer sum = device.zeros({3});
+  Buffer other = device.zeros({3});
+
+  // A call that can never work is refused before anything runs.
+  try {
+    device.run("elementwise_ad", {in, in}, sum);
+  } catch (const Error& error) {
+    std::cout << "refused: " << to_string(error.code()) << ": " << error.what() << '\n';
+  }
+
+  device.submit("copy", {in}, other);                         // command 1
+  device.submit("scale", {in}, doubled, {{"factor", 2}});     // command 2 fails, and poisons `doubled`
+  device.submit("relu", {doubled}, clipped);                  // command 3 cannot run on that, nor can
+  device.submit("elementwise_add", {clipped, doubled}, sum);  // command 4. Nobody has to ask them:
+
+  // the failure shows wherever its consequences are read, with the way it took.
+  try {
+    sum.read<float>();
+  } catch (const Error& error) {
+    std::cout << "failed: " << to_string(error.code()) << '\n' << "  " << error.message() << '\n';
+    for (std::optional<Error> cause = error.cause(); cause; cause = cause->cause()) {
+      std::cout << "  because " << cause->message() << '\n';
+    }
+    std::cout << "at fault: " << to_string(tessera::fault(error.code())) << '\n';
+  }
+  print("other", other);  // what did not depend on it is untouched
+
+  // Writing a poisoned buffer whole heals it; so does a command that writes it.
+  doubled.write(std::vector<float>{4, 5, 6});
+  device.run("copy", {doubled}, clipped);
+  device.run("elementwise_add", {clipped, doubled}, sum);
+  print("healed", sum);
+}
