@@ -69,16 +69,22 @@ class TESSERA_API Value {
   bool is_list() const noexcept { return std::holds_alternative<List>(data_); }
 
   // Errc::invalid_parameter if the value is of another type. number() takes integers too.
-  bool boolean() const;
-  std::int64_t integer() const;
-  double number() const;
-  const std::string& string() const;
-  const List& items() const;
+  bool boolean() const { return get<bool>("a bool"); }
+  std::int64_t integer() const { return get<std::int64_t>("an integer"); }
+  double number() const { return is_integer() ? static_cast<double>(integer()) : get<double>("a number"); }
+  const std::string& string() const { return get<std::string>("a string"); }
+  const List& items() const { return get<List>("a list"); }
 
   friend bool operator==(const Value&, const Value&) = default;
 
  private:
+  template <class T>
+  const T& get(const char* wanted) const {
+    if (const T* held = std::get_if<T>(&data_)) return *held;
+    throw_type(wanted);
+  }
   [[noreturn]] static void throw_overflow();
+  [[noreturn]] void throw_type(const char* wanted) const;
   std::variant<std::int64_t, double, bool, std::string, List> data_;
 };
 

@@ -10,30 +10,15 @@
 
 namespace tessera {
 
-namespace {
-
-template <class T>
-const T& get_as(const auto& data, const Value& value, std::string_view wanted) {
-  if (const T* held = std::get_if<T>(&data)) return *held;
-  throw Error(Errc::invalid_parameter,
-              core::text("expected ", wanted, ", got ", type_name(value), ", ", to_string(value)));
-}
-
-}  // namespace
-
 Value::Value(const char* text) {
   if (!text) throw Error(Errc::invalid_argument, "a string parameter is a null pointer");
   data_ = std::string(text);
 }
 
-bool Value::boolean() const { return get_as<bool>(data_, *this, "a bool"); }
-std::int64_t Value::integer() const { return get_as<std::int64_t>(data_, *this, "an integer"); }
-double Value::number() const {
-  if (const auto* integer = std::get_if<std::int64_t>(&data_)) return static_cast<double>(*integer);
-  return get_as<double>(data_, *this, "a number");
+void Value::throw_type(const char* wanted) const {
+  throw Error(Errc::invalid_parameter,
+              core::text("expected ", wanted, ", got ", type_name(*this), ", ", to_string(*this)));
 }
-const std::string& Value::string() const { return get_as<std::string>(data_, *this, "a string"); }
-const Value::List& Value::items() const { return get_as<List>(data_, *this, "a list"); }
 
 void Value::throw_overflow() { throw Error(Errc::overflow, "an integer parameter does not fit 64 signed bits"); }
 

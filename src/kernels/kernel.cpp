@@ -34,7 +34,7 @@ Argument to_argument(const Value& number) {
 }
 
 void Kernel::bind(const Params& given, Arguments& arguments) const {
-  for (const ParamSpec& spec : params) arguments.push_back(to_argument(spec.default_value));
+  for (const ParamSpec& spec : params) arguments.push_back(spec.default_argument);
   for (const Param& param : given) {
     const auto spec = std::ranges::find(params, param.name, &ParamSpec::name);
     if (spec == params.end()) [[unlikely]]

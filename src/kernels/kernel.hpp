@@ -31,6 +31,7 @@ struct ParamSpec {
   std::string_view name;
   Value default_value;
   std::string_view documentation;
+  Argument default_argument = to_argument(default_value);
   // What it may be, both ends included; without limits also NaN and the infinities.
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();

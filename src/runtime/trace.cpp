@@ -83,15 +83,13 @@ class Recorder {
     origin_ = TraceRecord::Clock::now();
     is_first_ = true;
     known_threads_.clear();
-    is_on_ = true;
+    trace_is_on = true;
   }
 
   void stop() {
     const std::scoped_lock lock(mutex_);
     if (!close()) throw Error(Errc::io_error, core::text("the trace file ", file_, " could not be written whole"));
   }
-
-  bool is_on() const noexcept { return is_on_.load(std::memory_order_relaxed); }
 
   void add(TraceRecord record, const TraceEvent& event) {
     const auto end = TraceRecord::Clock::now();
@@ -168,7 +166,7 @@ class Recorder {
 
   // False if something could not be written.
   bool close() {
-    is_on_ = false;
+    trace_is_on = false;
     if (!out_.is_open()) return true;
     write_entries();
     out_ << "\n]}\n";
@@ -179,7 +177,6 @@ class Recorder {
   std::mutex mutex_;
   std::ofstream out_;
   std::filesystem::path file_;
-  std::atomic<bool> is_on_{false};
   bool is_first_ = true;
   TraceRecord::Clock::time_point origin_;
   std::vector<Entry> entries_;
@@ -189,9 +186,9 @@ class Recorder {
 
 }  // namespace
 
-std::unique_ptr<TraceRecord> begin_trace_record() {
-  if (!Recorder::instance().is_on()) [[likely]]
-    return nullptr;
+std::atomic<bool> trace_is_on{false};
+
+std::unique_ptr<TraceRecord> make_trace_record() {
   auto record = std::make_unique<TraceRecord>();
   record->queued = TraceRecord::Clock::now();
   return record;
@@ -229,7 +226,7 @@ namespace trace {
 
 void start(const std::filesystem::path& file) { detail::Recorder::instance().start(file); }
 void stop() { detail::Recorder::instance().stop(); }
-bool is_on() noexcept { return detail::Recorder::instance().is_on(); }
+bool is_on() noexcept { return detail::trace_is_on; }
 
 }  // namespace trace
 

@@ -2,6 +2,7 @@
 
 #include <tessera/command.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -31,7 +32,11 @@ struct TraceEvent {
 };
 
 // Null while there is no trace.
-std::unique_ptr<TraceRecord> begin_trace_record();
+extern std::atomic<bool> trace_is_on;
+std::unique_ptr<TraceRecord> make_trace_record();
+inline std::unique_ptr<TraceRecord> begin_trace_record() {
+  return trace_is_on.load(std::memory_order_relaxed) ? make_trace_record() : nullptr;
+}
 // Notes the start, on this thread; and the end, which gives the record away.
 void trace_start(TraceRecord& record);
 void trace_end(TraceRecord& record, const TraceEvent& event);

@@ -1,3 +1,4 @@
+#include "runtime/parker.hpp"
 #include "runtime/scheduler.hpp"
 #include "runtime/spin_lock.hpp"
 #include "runtime/timer.hpp"
@@ -5,10 +6,9 @@
 
 #include <algorithm>
 #include <array>
-#include <condition_variable>
-#include <iterator>
 #include <memory>
 #include <mutex>
+#include <sched.h>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -59,23 +59,9 @@ struct Worker {
   WorkerPool* pool = nullptr;
   unsigned index = 0;
   std::uint64_t running = 0;  // the cost of what it runs, under the pool's lock
+  int last_core = -1;         // where it fell asleep, under the pool's lock
   std::thread thread;
-  std::mutex mutex;
-  std::condition_variable wake;
-  bool is_woken = false;
-
-  void sleep() {
-    std::unique_lock lock(mutex);
-    wake.wait(lock, [this] { return is_woken; });
-    is_woken = false;
-  }
-  void wake_up() {
-    {
-      const std::scoped_lock lock(mutex);
-      is_woken = true;
-    }
-    wake.notify_one();
-  }
+  Parker parker;
 };
 
 thread_local Worker* this_worker = nullptr;
@@ -103,7 +89,7 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
     }
     Worker* woken = enqueue(node);
     lock.unlock();
-    if (woken) woken->wake_up();
+    if (woken) woken->parker.wake_up();
   }
 
   bool may_continue_with(const Node& node) override {
@@ -126,7 +112,7 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
     if (node.helpers_wanted == 0) return;
     Worker* woken = enqueue(node);
     lock.unlock();
-    if (woken) woken->wake_up();
+    if (woken) woken->parker.wake_up();
   }
 
   void withdraw(Node& node) override {
@@ -173,7 +159,7 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
     set_running(*this_worker, unknown_cost);
     Worker* woken = worker_to_wake();
     lock.unlock();
-    if (woken) woken->wake_up();
+    if (woken) woken->parker.wake_up();
   }
 
   void set_power_level(PowerLevel level) override {
@@ -206,7 +192,7 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
       woken.insert(woken.end(), asleep_.begin(), asleep_.end());
       asleep_.clear();
     }
-    for (Worker* worker : woken) worker->wake_up();
+    for (Worker* worker : woken) worker->parker.wake_up();
   }
 
   void stop() override {
@@ -217,7 +203,7 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
     }
     for (const auto& worker : workers_) {
       if (!worker->thread.joinable()) continue;
-      worker->wake_up();
+      worker->parker.wake_up();
       if (worker->thread.get_id() == std::this_thread::get_id()) {
         worker->thread.detach();  // it ends by itself when it comes home, and keeps the pool until then
       } else {
@@ -248,33 +234,38 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
       set_running(worker, node->cost);
       Worker* woken = worker_to_wake();
       lock.unlock();
-      if (woken) woken->wake_up();
+      if (woken) woken->parker.wake_up();
       helps ? assist(*node) : execute(*node);
     }
   }
 
   // Looks for work, or sleeps until there is some.
   void rest(Worker& worker, std::unique_lock<SpinLock>& lock) {
-    if (searching_ == 0 && worker.index < limit_) {
+    if (searching_ == 0 && worker.index < limit_ && !is_in_the_way()) {
       ++searching_;
       lock.unlock();
       const Clock::time_point end = Clock::now() + search_time;
       bool found = false;
-      while (!(found = has_work()) && Clock::now() < end) {
+      while (!(found = has_work()) && !is_in_the_way() && Clock::now() < end) {
         for (int i = 0; i < 16; ++i) pause();
       }
       lock.lock();
       --searching_;
       if (found || has_work()) return;
     }
+    worker.last_core = sched_getcpu();
     asleep_.push_back(&worker);
     // A worker beyond the limit may have been the only one awake when work came.
     Worker* woken = worker_to_wake();
     lock.unlock();
-    if (woken) woken->wake_up();
-    worker.sleep();
+    if (woken) woken->parker.wake_up();
+    worker.parker.sleep();
     lock.lock();
   }
+
+  // Whether this worker runs on the core of the thread that gave work last: as long as it looks for more, that thread
+  // cannot give any.
+  bool is_in_the_way() const noexcept { return sched_getcpu() == giver_core_.load(std::memory_order_relaxed); }
 
   bool has_work() const noexcept {
     for (const auto& waiting : waiting_) {
@@ -286,6 +277,7 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
   // All below: under the lock.
 
   Worker* enqueue(Node& node) {
+    if (!is_on_worker()) giver_core_.store(sched_getcpu(), std::memory_order_relaxed);
     const auto p = static_cast<std::size_t>(node.priority);
     ready_[p].push_back(node);
     waiting_[p].store(waiting_[p].load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -324,12 +316,17 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
   Worker* worker_to_wake() {
     if (asleep_.empty() || searching_ != 0 || !has_work()) return nullptr;
     if (asleep_.size() < workers_.size() && queued_cost_ + running_cost_ < worth_waking) return nullptr;
-    // The one that fell asleep last: its core is the warmest.
-    const auto found =
-        std::find_if(asleep_.rbegin(), asleep_.rend(), [this](const Worker* w) { return w->index < limit_; });
-    if (found == asleep_.rend()) return nullptr;
-    Worker* worker = *found;
-    asleep_.erase(std::next(found).base());
+    // The one that fell asleep last, but rather one whose core is not this thread's: there it would take this
+    // thread's place instead of running beside it.
+    const int here = sched_getcpu();
+    auto chosen = asleep_.end();
+    for (auto it = asleep_.begin(); it != asleep_.end(); ++it) {
+      if ((*it)->index >= limit_) continue;
+      if (chosen == asleep_.end() || (*it)->last_core != here || (*chosen)->last_core == here) chosen = it;
+    }
+    if (chosen == asleep_.end()) return nullptr;
+    Worker* worker = *chosen;
+    asleep_.erase(chosen);
     return worker;
   }
 
@@ -367,7 +364,7 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
                            if (shared->serial() != serial || shared->place != Node::Place::held) return;
                            Worker* woken = self->unhold(*shared);
                            lock.unlock();
-                           if (woken) woken->wake_up();
+                           if (woken) woken->parker.wake_up();
                          });
   }
 
@@ -390,6 +387,7 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
   std::uint64_t running_cost_ = 0;
   std::atomic<PowerLevel> level_{PowerLevel::nominal};
   std::atomic<bool> stopping_{false};
+  std::atomic<int> giver_core_{-1};
 };
 
 }  // namespace
