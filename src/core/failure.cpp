@@ -1,5 +1,6 @@
 #include "core/failure.hpp"
 
+#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -25,9 +26,9 @@ FailurePtr cut(const FailurePtr& newest) {
     left_out += root->left_out;
   }
   FailurePtr chain = root;
-  for (auto link = links.rbegin(); link != links.rend(); ++link) {
+  for (const detail::Failure* link : std::views::reverse(links)) {
     chain = std::make_shared<const detail::Failure>(
-        detail::Failure{(*link)->code, (*link)->message, chain, chain->depth + 1, std::exchange(left_out, 0)});
+        detail::Failure{link->code, link->message, chain, chain->depth + 1, std::exchange(left_out, 0)});
   }
   return chain;
 }

@@ -118,8 +118,8 @@ class Hazards {
   // is left before the next time: constant work a reader.
   void prune() {
     std::size_t kept = 0;
-    for (std::size_t i = 0; i < readers_.size(); ++i) {
-      if (readers_[i].pending()) readers_[kept++] = readers_[i];
+    for (const Position& reader : readers_) {
+      if (reader.pending()) readers_[kept++] = reader;
     }
     readers_.shrink(kept);
     prune_at_ = kept * 2 < first_prune ? first_prune : kept * 2;

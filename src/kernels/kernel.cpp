@@ -54,6 +54,7 @@ void Kernel::bind(const Params& given, Arguments& arguments) const {
 
 void Kernel::throw_unknown(const Param& param) const {
   std::vector<std::string_view> names;
+  names.reserve(params.size());
   for (const ParamSpec& spec : params) names.push_back(spec.name);
   throw Error(Errc::unknown_parameter,
               text("[", name, "] has no parameter '", param.name, "'", core::suggestion(param.name, names),

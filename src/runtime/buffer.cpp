@@ -151,7 +151,7 @@ Buffer Buffer::reshape(const Shape& shape) const {
     throw Error(Errc::shape_mismatch, text("[reshape] ", describe(view), " has ", view.shape.elements(), " elements, ",
                                            to_string(shape), " has ", shape.elements()));
   }
-  auto* reshaped = new View{.shape = shape, .dtype = view.dtype, .bytes = view.bytes, .storage = view.storage};
+  auto* reshaped = new View(*view.storage, shape, view.dtype);
   view.storage->refs.fetch_add(1, std::memory_order_relaxed);
   view.storage->views.fetch_add(1, std::memory_order_relaxed);
   return Buffer(detail::Ref<View>::adopt(reshaped));

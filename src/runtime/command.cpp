@@ -113,12 +113,10 @@ bool Command::cancel() const {
 void Command::on_complete(std::function<void(const Command&)> callback) const {
   Node& node = node_of(node_, "on_complete");
   if (!callback) throw Error(Errc::invalid_argument, "[on_complete] got an empty function");
-  auto observer = std::make_unique<Callback>(std::move(callback));
-  if (node.add_observer(*observer)) {
-    observer.release();  // command_over deletes it
-  } else {
-    observer->call(node);
-  }
+  auto* observer = new Callback(std::move(callback));
+  if (node.add_observer(*observer)) return;  // command_over deletes it
+  observer->call(node);
+  delete observer;
 }
 
 std::optional<Error> Command::error() const {

@@ -104,7 +104,8 @@ Device Device::simulated(const SimulationOptions& options) {
     throw Error(Errc::invalid_argument,
                 text("a simulated device has at most ", most_workers, " workers, got ", options.workers));
   }
-  if (!(options.fail_rate >= 0 && options.fail_rate <= 1)) {
+  const bool is_share = options.fail_rate >= 0 && options.fail_rate <= 1;
+  if (!is_share) {  // NaN is none either
     throw Error(Errc::invalid_argument, text("a fail_rate is between 0 and 1, got ", options.fail_rate));
   }
   detail::start_trace_from_environment();
@@ -147,7 +148,7 @@ Buffer allocate(DeviceState& device, const Shape& shape, DType dtype, bool zero)
   const auto block = device.memory.allocate(bytes, to_string(dtype, shape));
   if (zero && !block.is_zero) device.driver->fill_zero(block.address, bytes);
   auto* storage = new detail::Storage(device, block);
-  auto* view = new detail::View{.shape = shape, .dtype = dtype, .bytes = bytes, .storage = storage};
+  auto* view = new detail::View(*storage, shape, dtype);
   return Buffer(Ref<detail::View>::adopt(view));
 }
 

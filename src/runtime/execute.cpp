@@ -148,9 +148,9 @@ Node* finish(Node& node, core::FailurePtr failure) noexcept {
   node.outcome = !failure ? Status::completed : was_stopped ? Status::cancelled : Status::failed;
   node.failure = std::move(failure);
   remember_failure(node);
+  trace_node(node);
   const Ref<StreamState> stream = std::move(node.stream);
   Node* next = leave_order(node);
-  trace_node(node);
   if (stream) stream->left();
   if (next && node.is_observed()) {  // observers may take their time
     node.device->scheduler->push(*next);

@@ -32,11 +32,14 @@ struct Storage {
 
 // A shape and type of a storage: what a Buffer points at.
 struct View {
+  View(Storage& of, const Shape& with_shape, DType with_dtype)
+      : shape(with_shape), dtype(with_dtype), bytes(shape.size_bytes(dtype)), storage(&of) {}
+
   std::atomic<std::uint32_t> refs{1};
-  Shape shape;
-  DType dtype = DType::f32;
-  std::size_t bytes = 0;
-  Storage* storage = nullptr;
+  const Shape shape;
+  const DType dtype;
+  const std::size_t bytes;
+  Storage* const storage;
 };
 
 // The memory goes back to the pool, and a reference to the storage is dropped.

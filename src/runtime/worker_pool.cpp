@@ -228,7 +228,11 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
       std::unique_lock lock(lock_);
       set_running(worker, 0);
       Node* node = nullptr;
-      while (!stopping_ && !(worker.index < limit_ && (node = next()))) rest(worker, lock);
+      while (!stopping_) {
+        if (worker.index < limit_) node = next();
+        if (node) break;
+        rest(worker, lock);
+      }
       if (!node) return;
       const bool helps = take(*node);
       set_running(worker, node->cost);

@@ -30,7 +30,7 @@ T converted(double value) {
     if (std::isnan(value)) return 0;
     const double rounded = std::round(value);
     // The largest s64 is no double: the comparison must be with 2^63 itself.
-    constexpr double end = static_cast<double>(std::numeric_limits<T>::max() / 2 + 1) * 2;
+    constexpr double end = static_cast<double>(std::uint64_t{1} << (std::numeric_limits<T>::digits - 1)) * 2;
     if (rounded >= end) return std::numeric_limits<T>::max();
     if (rounded < static_cast<double>(std::numeric_limits<T>::min())) return std::numeric_limits<T>::min();
     return static_cast<T>(rounded);
