@@ -6,9 +6,11 @@
 #include <tessera/export.hpp>
 #include <tessera/handle.hpp>
 #include <tessera/shape.hpp>
+#include <tessera/values.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <ranges>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -73,32 +75,41 @@ class TESSERA_API Buffer {
     return values;
   }
   std::vector<std::byte> read_bytes() const;
-  template <class R>
-    requires Element<std::remove_reference_t<decltype(*std::span(std::declval<R&>()).data())>>
+  template <Element T>
+  void read_into(std::span<T> values) const {
+    expect_dtype(dtype_of<T>, "read_into");
+    expect_count(values.size(), "read_into");
+    read_bytes_into(std::as_writable_bytes(values));
+  }
+  template <ElementRange R>
+    requires(!std::is_const_v<std::remove_reference_t<std::ranges::range_reference_t<R>>>)
   void read_into(R&& values) const {
-    auto span = std::span(values);
-    expect_dtype(dtype_of<typename decltype(span)::element_type>, "read_into");
-    expect_count(span.size(), "read_into");
-    read_bytes_into(std::as_writable_bytes(span));
+    read_into<std::ranges::range_value_t<R>>(std::span(values));
   }
   void read_bytes_into(std::span<std::byte> bytes) const;
 
   // Copies values in, all or, with `first`, some of them from that element on. Blocks until the commands that use the
   // buffer are over. Writing all of it heals a poisoned buffer; writing a part of a poisoned buffer throws its cause.
-  template <class R>
-    requires Element<std::remove_const_t<std::remove_reference_t<decltype(*std::span(std::declval<R&>()).data())>>>
-  void write(const R& values) {
-    auto span = std::span(values);
-    expect_dtype(dtype_of<typename decltype(span)::value_type>, "write");
-    expect_count(span.size(), "write");
-    write_bytes(std::as_bytes(span));
+  //
+  //   buffer.write(vector);   buffer.write<float>({1, 2, 3});   buffer.write<float>({9}, 2);
+  template <Element T>
+  void write(const Values<T>& values) {
+    expect_dtype(dtype_of<T>, "write");
+    expect_count(values.span().size(), "write");
+    write_bytes(std::as_bytes(values.span()));
   }
-  template <class R>
-    requires Element<std::remove_const_t<std::remove_reference_t<decltype(*std::span(std::declval<R&>()).data())>>>
+  template <Element T>
+  void write(const Values<T>& values, std::int64_t first) {
+    expect_dtype(dtype_of<T>, "write");
+    write_elements(std::as_bytes(values.span()), first);
+  }
+  template <ElementRange R>
+  void write(const R& values) {
+    write<std::ranges::range_value_t<R>>(Values<std::ranges::range_value_t<R>>(values));
+  }
+  template <ElementRange R>
   void write(const R& values, std::int64_t first) {
-    auto span = std::span(values);
-    expect_dtype(dtype_of<typename decltype(span)::value_type>, "write");
-    write_elements(std::as_bytes(span), first);
+    write<std::ranges::range_value_t<R>>(Values<std::ranges::range_value_t<R>>(values), first);
   }
   void write_bytes(std::span<const std::byte> bytes);
 
@@ -120,6 +131,8 @@ class TESSERA_API Buffer {
   // any handle throws Errc::buffer_freed, a second free() too.
   void free();
   bool is_freed() const;
+  // Frees several: see free_many below.
+  static void free_many(const ArgumentList<Buffer>& buffers);
 
   explicit operator bool() const noexcept { return static_cast<bool>(view_); }
   // Whether both are handles of one and the same buffer.
@@ -173,5 +186,7 @@ using BufferList = ArgumentList<Buffer>;
 
 // Frees several buffers. If one cannot be freed (empty, freed before), none is.
 TESSERA_API void free_many(const BufferList& buffers);
+
+inline void Buffer::free_many(const BufferList& buffers) { tessera::free_many(buffers); }
 
 }  // namespace tessera

@@ -9,9 +9,9 @@
 #include <tessera/shape.hpp>
 #include <tessera/simulation.hpp>
 #include <tessera/stream.hpp>
+#include <tessera/values.hpp>
 
 #include <cstddef>
-#include <limits>
 #include <ranges>
 #include <span>
 #include <string>
@@ -66,48 +66,6 @@ struct KernelInfo {
 // "fill(value: number = 0)  value; …"
 TESSERA_API std::string to_string(const KernelInfo& kernel);
 
-namespace detail {
-
-[[noreturn]] TESSERA_API void throw_does_not_fit(double value, DType dtype);
-
-// The values of buffer<T>({1, 2, 3}, …): a pack instead of std::initializer_list (see Shape), or anything contiguous.
-template <Element T>
-class Values {
- public:
-  Values() noexcept = default;
-  template <class... V>
-    requires(sizeof...(V) >= 1 && (std::is_arithmetic_v<V> && ...))
-  Values(V... values)  // NOLINT(google-explicit-constructor)
-      : own_{checked(values)...}, span_(own_) {}
-  template <std::ranges::contiguous_range R>
-    requires std::same_as<std::ranges::range_value_t<R>, T>
-  Values(const R& range)  // NOLINT(google-explicit-constructor)
-      : span_(std::ranges::data(range), std::ranges::size(range)) {}
-  Values(const Values&) = delete;
-  Values& operator=(const Values&) = delete;
-
-  std::span<const T> span() const noexcept { return span_; }
-
- private:
-  // Errc::overflow for a value that T cannot hold: buffer<std::uint8_t>({300}).
-  template <class V>
-  static T checked(V value) {
-    if constexpr (std::is_integral_v<T>) {
-      const auto number = static_cast<long double>(value);  // holds every integer of 64 bits
-      const bool fits = number >= static_cast<long double>(std::numeric_limits<T>::min()) &&
-                        number <= static_cast<long double>(std::numeric_limits<T>::max()) &&
-                        static_cast<long double>(static_cast<T>(value)) == number;
-      if (!fits) throw_does_not_fit(static_cast<double>(value), dtype_of<T>);
-    }
-    return static_cast<T>(value);
-  }
-
-  std::vector<T> own_;
-  std::span<const T> span_;
-};
-
-}  // namespace detail
-
 // A processor that runs commands: a shared handle. Any thread may use any device.
 //
 // Where a call can fail, the message names the culprit; nothing was changed when it throws.
@@ -130,11 +88,11 @@ class TESSERA_API Device {
   //
   //   device.buffer<float>({1, 2, 3}, {3})   device.buffer<float>(vector, {480, 640})
   template <Element T>
-  Buffer buffer(const detail::Values<T>& values, const Shape& shape) const {
+  Buffer buffer(const Values<T>& values, const Shape& shape) const {
     return make_buffer(std::as_bytes(values.span()), values.span().size(), shape, dtype_of<T>);
   }
   template <Element T>
-  Buffer buffer(const detail::Values<T>& values) const {
+  Buffer buffer(const Values<T>& values) const {
     return buffer<T>(values, Shape(values.span().size()));
   }
   // From raw bytes (Errc::count_mismatch if there are not exactly as many as the shape needs).

@@ -12,4 +12,5 @@
 #include <tessera/simulation.hpp>
 #include <tessera/stream.hpp>
 #include <tessera/trace.hpp>
+#include <tessera/values.hpp>
 #include <tessera/version.hpp>

@@ -46,7 +46,7 @@ class InlineVector {
 
  private:
   std::size_t size_ = 0;
-  std::array<T, N> inline_;
+  std::array<T, N> inline_{};
   std::vector<T> more_;
 };
 

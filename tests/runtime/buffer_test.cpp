@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -59,12 +60,40 @@ TEST_F(Buffers, Parts_can_be_written) {
   EXPECT_EQ(buffer.read<std::int32_t>(), (std::vector<std::int32_t>{0, 0, 0, 7, 8}));
 }
 
+TEST_F(Buffers, Values_in_braces_can_be_written) {
+  Buffer buffer = device.zeros({3});
+  buffer.write<float>({1, 2, 3});
+  buffer.write<float>({9}, 1);
+  EXPECT_EQ(buffer.read<float>(), (std::vector<float>{1, 9, 3}));
+  buffer.write<float>(std::vector<float>{4, 5, 6});
+  const float array[3] = {7, 8, 9};
+  buffer.write(array);
+  EXPECT_EQ(buffer.read<float>(), (std::vector<float>{7, 8, 9}));
+}
+
+TEST_F(Buffers, A_value_that_does_not_fit_its_type_is_refused) {
+  const auto code_of = [](const auto& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return Errc::internal;
+  };
+  EXPECT_EQ(code_of([&] { device.buffer<std::uint8_t>({300}); }), Errc::overflow);
+  EXPECT_EQ(code_of([&] { device.buffer<std::uint32_t>({-1}); }), Errc::overflow);
+  EXPECT_EQ(code_of([&] { device.buffer<std::int32_t>({3e9}); }), Errc::overflow);
+  EXPECT_EQ(code_of([&] { device.buffer<std::int32_t>({0.5}); }), Errc::overflow);
+  EXPECT_EQ(device.buffer<std::int64_t>({INT64_MIN, INT64_MAX}).read<std::int64_t>()[1], INT64_MAX);
+}
+
 TEST_F(Buffers, Read_into_fills_memory_of_the_callers) {
   const Buffer buffer = device.buffer<float>({1, 2, 3}, {3});
   std::array<float, 3> values{};
   buffer.read_into(values);
   EXPECT_EQ(values[2], 3);
   buffer.read_into(std::span(values));
+  buffer.read_into<float>(values);
 }
 
 TEST_F(Buffers, A_map_is_the_memory_itself) {
