@@ -52,7 +52,7 @@ class Callback final : public detail::Observer {
     try {
       function_(Command(Ref<Node>(&node)));
     } catch (...) {
-      node.device->callback_failed(std::current_exception());
+      detail::callback_failed(node.device_number, std::current_exception());
     }
   }
 

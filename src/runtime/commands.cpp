@@ -93,10 +93,15 @@ void DeviceState::synchronize() {
   if (exception) std::rethrow_exception(exception);
 }
 
-void DeviceState::callback_failed(std::exception_ptr exception) noexcept {
-  const std::scoped_lock lock(order);
+void callback_failed(unsigned device_number, std::exception_ptr exception) noexcept {
+  LiveDevices& live = LiveDevices::instance();
+  const std::scoped_lock registry_lock(live.mutex);
+  const auto found = live.devices.find(device_number);
+  if (found == live.devices.end()) return;  // nobody can call its synchronize() any more
+  DeviceState& device = *found->second;
+  const std::scoped_lock lock(device.order);
   constexpr std::size_t most = 16;  // enough to see what is wrong; more would grow without end
-  if (callback_failures.size() < most) callback_failures.push_back(std::move(exception));
+  if (device.callback_failures.size() < most) device.callback_failures.push_back(std::move(exception));
 }
 
 }  // namespace tessera::detail

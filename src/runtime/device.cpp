@@ -44,14 +44,28 @@ std::size_t default_memory_limit(const driver::Driver& driver) { return driver.i
 
 }  // namespace
 
+LiveDevices& LiveDevices::instance() {
+  static auto& live = *new LiveDevices();  // threads may outlive main
+  return live;
+}
+
 DeviceState::DeviceState(std::unique_ptr<driver::Driver> with_driver, std::shared_ptr<Scheduler> with_scheduler)
     : driver(std::move(with_driver)),
       scheduler(std::move(with_scheduler)),
       memory(*driver, default_memory_limit(*driver)),
       number(next_device_number()),
-      nodes(NodePool::acquire()) {}
+      nodes(NodePool::acquire()) {
+  LiveDevices& live = LiveDevices::instance();
+  const std::scoped_lock lock(live.mutex);
+  live.devices[number] = this;
+}
 
 DeviceState::~DeviceState() {
+  {
+    LiveDevices& live = LiveDevices::instance();
+    const std::scoped_lock lock(live.mutex);
+    live.devices.erase(number);
+  }
   scheduler->stop();
   NodePool::retire(nodes);
 }

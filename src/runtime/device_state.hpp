@@ -77,7 +77,6 @@ struct DeviceState {
   std::string describe() const;
 
   void synchronize();
-  void callback_failed(std::exception_ptr exception) noexcept;
 
   const std::unique_ptr<driver::Driver> driver;
   const std::shared_ptr<Scheduler> scheduler;
@@ -111,6 +110,13 @@ struct DeviceState {
   Node& take_host_node(const char* label);  // under the order lock
 };
 
+// The devices there are, by their numbers: for handles of commands, which do not keep their device.
+struct LiveDevices {
+  static LiveDevices& instance();
+  std::mutex mutex;
+  std::unordered_map<unsigned, DeviceState*> devices;
+};
+
 // For how many commands after its end the number of a command is known.
 inline constexpr CommandId command_window = 65'536;
 // Among the last so many, a command that is neither pending nor remembered has completed. Twice the window, because one
@@ -130,6 +136,9 @@ bool wait(Node& node, Clock::time_point until);
 void throw_if_failed(const Node& node);
 // Ends a map (submit.cpp).
 void unmap(Node& end) noexcept;
+
+// An exception left a callback on a command of this device: the next synchronize() throws it (commands.cpp).
+void callback_failed(unsigned device_number, std::exception_ptr exception) noexcept;
 
 // Launches, and tells what went wrong (submit.cpp).
 core::FailurePtr launch_piece(driver::Driver& driver, const driver::Launch& launch, std::int64_t piece,

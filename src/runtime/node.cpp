@@ -144,7 +144,7 @@ void NodePool::retire(NodePool& pool) {
   retired.pools.push_back(&pool);
 }
 
-Node& NodePool::take(DeviceState& device) {
+Node& NodePool::pop_free() {
   if (!free_) free_ = returned_.exchange(nullptr, std::memory_order_acquire);
   if (!free_) {
     slabs_.push_back(std::make_unique<Node[]>(slab_size));
@@ -157,26 +157,42 @@ Node& NodePool::take(DeviceState& device) {
   }
   Node& node = *free_;
   free_ = node.next_free;
+  node.refs.store(1, std::memory_order_relaxed);
+  return node;
+}
+
+Node& NodePool::take(DeviceState& device) {
+  Node& node = pop_free();
   node.begin(++last_serial_);
   node.device = Ref<DeviceState>(&device);
-  node.refs.store(1, std::memory_order_relaxed);
+  node.device_number = device.number;
   node.state.store(static_cast<std::uint32_t>(Status::pending), std::memory_order_relaxed);
   return node;
 }
 
+Node& NodePool::take_ended(Status outcome) {
+  Node& node = pop_free();
+  node.begin_retired(++last_serial_);
+  node.outcome = outcome;
+  node.state.store(static_cast<std::uint32_t>(outcome), std::memory_order_release);
+  return node;
+}
+
 void NodePool::give_back(Node& node) noexcept {
-  node.inputs.clear();
-  node.output = nullptr;
-  node.heals = true;
-  node.deadline = Clock::time_point::max();
-  node.priority = Priority::normal;
-  if (node.stream) node.stream = {};
-  if (node.host) node.host = nullptr;
-  if (node.trace) node.trace.reset();
-  if (node.more_edges) node.more_edges.reset();
   if (node.failure) node.failure.reset();
-  // Dropped last, below: with it may go the device, and this pool to the next one.
+  // Dropped last: with it may go the device, and this pool to the next one.
   const Ref<DeviceState> device = std::move(node.device);
+  if (device) {  // else the rest is as it was
+    node.inputs.clear();
+    node.output = nullptr;
+    node.heals = true;
+    node.deadline = Clock::time_point::max();
+    node.priority = Priority::normal;
+    node.stream = {};
+    node.host = nullptr;
+    node.trace.reset();
+    node.more_edges.reset();
+  }
   Node* head = returned_.load(std::memory_order_relaxed);
   do {
     node.next_free = head;

@@ -31,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 // the scheduler; a thread *executes* it; finishing *retires* it from the order and *settles* it for those who look on.
 // A cancelled node settles at once but retires in its turn, so that what comes after it still waits for what came
 // before it.
-struct Node final : graph::Node {
+struct alignas(64) Node final : graph::Node {
   enum class Kind : std::uint8_t {
     kernel,   // a launch of the driver
     host,     // a function of the runtime's own: reads, writes, the ends of maps
@@ -73,17 +73,22 @@ struct Node final : graph::Node {
 
   std::string describe() const;  // "[relu] command 12"
 
-  // Shared.
+  // What every node has. A command that was done at once has nothing else: these fill the first cache lines.
   std::atomic<std::uint32_t> refs{0};
   std::atomic<std::uint32_t> state{0};
+  CommandId id = 0;  // 0: no command, but a read, write, map or free
+  std::string_view label;
+  core::FailurePtr failure;  // at its end, why it failed
+  Status outcome = Status::pending;
+  unsigned device_number = 0;
+  NodePool* pool = nullptr;
+  Node* next_free = nullptr;
 
   // Set before the node enters the order.
+  Ref<DeviceState> device;  // until it is back in the pool; null for a command that was done at once
   Kind kind = Kind::kernel;
   Priority priority = Priority::normal;
-  bool heals = true;        // whether it writes `output` whole
-  CommandId id = 0;         // 0: no command, but a read, write, map or free
-  Ref<DeviceState> device;  // from the pool and back: whoever holds a node may use its device
-  std::string_view label;
+  bool heals = true;  // whether it writes `output` whole
   driver::Launch launch;
   core::InlineVector<Storage*, 3> inputs;  // what it reads
   Storage* output = nullptr;               // what it writes
@@ -101,10 +106,6 @@ struct Node final : graph::Node {
   std::atomic<std::int64_t> pieces_left{0};
   SpinLock failure_lock;  // several pieces may fail
 
-  // At its end.
-  Status outcome = Status::pending;
-  core::FailurePtr failure;
-
   // The scheduler's, under its lock.
   Node* previous = nullptr;
   Node* next = nullptr;
@@ -113,10 +114,6 @@ struct Node final : graph::Node {
 
   // The observers, under the lock of the node's parking place.
   Observer* observers = nullptr;
-
-  // The pool's.
-  NodePool* pool = nullptr;
-  Node* next_free = nullptr;
 };
 
 // Nodes of one device. Memory once taken stays, also after the device: handles of its commands may outlive it.
@@ -125,8 +122,10 @@ class NodePool {
   static NodePool& acquire();          // for a new device
   static void retire(NodePool& pool);  // for the next device
 
-  // A node with one reference, the engine's, which finish() drops; under the order lock.
+  // A node with one reference, the engine's, which finish() drops; and one of a command that is over, with the first
+  // reference for its handle. Under the order lock.
   Node& take(DeviceState& device);
+  Node& take_ended(Status outcome);
   // Any thread.
   void give_back(Node& node) noexcept;
 
@@ -137,6 +136,8 @@ class NodePool {
 
  private:
   static constexpr std::size_t slab_size = 64;
+
+  Node& pop_free();
 
   std::vector<std::unique_ptr<Node[]>> slabs_;
   Node* free_ = nullptr;

@@ -118,15 +118,12 @@ void place(Node& node, StreamState* stream) {
 
 // A command that is over before it could begin, or that was small enough to be done at once. Under the order lock.
 Ref<Node> ended_command(DeviceState& device, std::string_view label, Status status, core::FailurePtr failure) {
-  Node& node = device.nodes.take(device);
-  node.begin_retired(node.serial());
+  Node& node = device.nodes.take_ended(status);
   // Not to be found by its number, which needs no node: a failure is remembered, and whatever else is not found has
   // completed.
   node.id = device.last_id;
-  node.kind = Node::Kind::kernel;
+  node.device_number = device.number;
   node.label = label;
-  node.outcome = status;
-  node.state.store(static_cast<std::uint32_t>(status), std::memory_order_release);
   node.failure = std::move(failure);
   if (node.failure) device.remember_locked(node.id, status, node.failure);
   return Ref<Node>::adopt(&node);
