@@ -9,15 +9,11 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <limits>
 #include <source_location>
-#include <sstream>
 #include <string>
 #include <string_view>
-#include <unistd.h>
 #include <vector>
 
 namespace tessera {
@@ -30,7 +26,6 @@ using Floats = std::vector<float>;
 
 constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
-constexpr std::size_t command_window = 65'536;
 
 std::string error_of(const std::function<void()>& call) {
   try {
@@ -352,55 +347,6 @@ TEST_P(BadInput, A_number_that_no_command_has_is_refused) {
   }
 }
 
-// The numbers of commands that ended long ago, on a device where a small command is quick.
-class OldCommands : public testing::Test {
- protected:
-  void run_commands(std::size_t count) const {
-    for (std::size_t i = 0; i < count; ++i) device.run("copy", {in}, out);
-  }
-  void expect_forgotten(CommandId id) const {
-    const std::string words = "command " + std::to_string(id) + " ended more than 65536 commands ago";
-    expect_error(Errc::unknown_command, words, [&] { device.poll(id); });
-    expect_error(Errc::unknown_command, words, [&] { device.wait(id); });
-    expect_error(Errc::unknown_command, words, [&] { device.cancel(id); });
-  }
-
-  const Device device = Device::open("cpu");
-  const Buffer in = device.zeros({1});
-  const Buffer out = device.zeros({1});
-};
-
-TEST_F(OldCommands, A_command_is_forgotten_after_as_many_others_as_promised) {
-  const CommandId id = device.submit("copy", {in}, out).id();
-  run_commands(command_window);
-  EXPECT_EQ(device.poll(id), Status::completed);
-  EXPECT_NO_THROW(device.wait(id));
-  EXPECT_FALSE(device.cancel(id));
-  run_commands(command_window);
-  expect_forgotten(id);
-}
-
-TEST_F(OldCommands, A_failed_command_is_forgotten_as_the_others_are) {
-  const CommandId id = device.submit("copy", {in, in}, out).id();
-  run_commands(command_window);
-  EXPECT_EQ(device.poll(id), Status::failed);
-  run_commands(command_window);
-  expect_forgotten(id);
-}
-
-TEST_F(OldCommands, A_command_that_took_long_is_known_after_its_end) {
-  Buffer mapped = device.zeros({1});
-  CommandId id = 0;
-  {
-    const auto view = mapped.map<float>();
-    id = device.submit("copy", {mapped}, device.zeros({1})).id();
-    run_commands(command_window + 1);
-    EXPECT_EQ(device.poll(id), Status::pending);
-  }
-  device.synchronize();
-  EXPECT_EQ(device.poll(id), Status::completed);
-}
-
 TEST_P(BadInput, A_memory_limit_below_what_is_in_use_is_refused) {
   const std::size_t limit = device.memory().limit;
   for (const std::size_t bytes : {std::size_t{0}, device.memory().in_use - 1}) {
@@ -618,43 +564,6 @@ TEST_P(BadInput, An_empty_function_is_refused) {
   EXPECT_NO_THROW(command.wait());
 }
 
-// Times at the ends of the clocks, on a device where nothing ends by itself.
-class FarTimes : public testing::Test {
- protected:
-  template <class Clock, class Duration>
-  using Time = std::chrono::time_point<Clock, Duration>;
-
-  const Device device = Device::simulated({.workers = 0});
-  const Command command = device.submit("fill", {}, device.zeros({4}));
-};
-
-TEST_F(FarTimes, A_time_long_past_is_over_at_once) {
-  EXPECT_FALSE(command.wait_for(-1s));
-  EXPECT_FALSE(command.wait_for(std::chrono::nanoseconds::min()));
-  EXPECT_FALSE(command.wait_until(std::chrono::steady_clock::time_point::min()));
-  EXPECT_EQ(error_of([&] { command.wait(); }), "no error");
-}
-
-TEST_F(FarTimes, A_time_before_the_beginning_of_the_clock_is_over_at_once) {
-  EXPECT_FALSE(command.wait_for(std::chrono::hours::min()));
-}
-
-TEST_F(FarTimes, The_beginning_of_another_clock_is_over_at_once) {
-  EXPECT_FALSE(command.wait_until(std::chrono::system_clock::time_point::min()));
-}
-
-TEST_F(FarTimes, A_time_beyond_the_end_of_the_clock_is_for_ever) {
-  EXPECT_TRUE(command.wait_for(std::chrono::hours::max()));
-}
-
-TEST_F(FarTimes, The_end_of_another_clock_is_for_ever) {
-  EXPECT_TRUE(command.wait_until(std::chrono::system_clock::time_point::max()));
-}
-
-TEST_F(FarTimes, A_point_in_time_beyond_the_end_of_the_clock_is_for_ever) {
-  EXPECT_TRUE(command.wait_until(Time<std::chrono::steady_clock, std::chrono::hours>::max()));
-}
-
 // Stream.
 
 TEST_P(BadInput, An_empty_stream_handle_refuses_every_use) {
@@ -678,65 +587,6 @@ TEST_P(BadInput, A_refused_command_takes_no_room_in_its_stream) {
   }
   EXPECT_EQ(narrow.in_flight(), 0U);
   EXPECT_NO_THROW(narrow.run("relu", {in}, out));
-}
-
-// Trace.
-
-class Trace : public testing::Test {
- protected:
-  void SetUp() override { std::filesystem::create_directories(folder); }
-  void TearDown() override {
-    trace::stop();
-    std::filesystem::remove_all(folder);
-  }
-  static std::string contents(const std::filesystem::path& file) {
-    std::ostringstream text;
-    text << std::ifstream(file).rdbuf();
-    return text.str();
-  }
-  static void run_a_command() {
-    const Device device = Device::open("cpu");
-    device.run("fill", {}, device.zeros({4}));
-  }
-
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / ("tessera_bad_input_" + std::to_string(getpid()));
-};
-
-TEST_F(Trace, A_file_that_cannot_be_written_is_refused) {
-  const std::filesystem::path missing = folder / "missing" / "trace.json";
-  expect_error(Errc::io_error, missing.string(), [&] { trace::start(missing); });
-  expect_error(Errc::io_error, folder.string(), [&] { trace::start(folder); });
-  expect_error(Errc::io_error, "trace file", [] { trace::start(""); });
-  EXPECT_FALSE(trace::is_on());
-  EXPECT_FALSE(std::filesystem::exists(missing));
-}
-
-TEST_F(Trace, A_full_disk_is_refused) {
-  expect_error(Errc::io_error, "/dev/full", [] { trace::start("/dev/full"); });
-  EXPECT_FALSE(trace::is_on());
-}
-
-TEST_F(Trace, A_refused_start_lets_the_record_before_it_go_on) {
-  trace::start(folder / "trace.json");
-  expect_error(Errc::io_error, "missing", [&] { trace::start(folder / "missing" / "trace.json"); });
-  EXPECT_TRUE(trace::is_on());
-  run_a_command();
-  trace::stop();
-  EXPECT_NE(contents(folder / "trace.json").find("\"fill\""), std::string::npos);
-}
-
-TEST_F(Trace, Can_be_started_after_a_refused_start) {
-  expect_error(Errc::io_error, "missing", [&] { trace::start(folder / "missing" / "trace.json"); });
-  trace::start(folder / "trace.json");
-  run_a_command();
-  trace::stop();
-  EXPECT_NE(contents(folder / "trace.json").find("\"fill\""), std::string::npos);
-}
-
-TEST_F(Trace, Stopping_what_is_not_on_does_nothing) {
-  EXPECT_NO_THROW(trace::stop());
-  EXPECT_FALSE(trace::is_on());
 }
 
 }  // namespace

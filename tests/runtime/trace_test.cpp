@@ -1,6 +1,8 @@
 // The trace, read back by a JSON parser that is not ours.
 #include <tessera/tessera.hpp>
 
+#include "support/expect_error.hpp"
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -9,6 +11,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -17,6 +20,7 @@ namespace tessera {
 namespace {
 
 using nlohmann::json;
+using test::expect_error;
 
 class Trace : public ::testing::Test {
  protected:
@@ -114,6 +118,64 @@ TEST_F(Trace, The_environment_traces_a_whole_process) {
   EXPECT_EQ(commands().at(1).at("name"), "fill");
   // A file that cannot be written is an error of the first device, and the process goes on.
   EXPECT_NE(std::system(("TESSERA_TRACE=/nowhere/t.json '" + self + "'" + job).c_str()), 0);
+}
+
+// Files that cannot be written.
+class BadTrace : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(folder); }
+  void TearDown() override {
+    trace::stop();
+    std::filesystem::remove_all(folder);
+  }
+  static std::string contents(const std::filesystem::path& file) {
+    std::ostringstream text;
+    text << std::ifstream(file).rdbuf();
+    return text.str();
+  }
+  static void run_a_command() {
+    const Device device = Device::open("cpu");
+    device.run("fill", {}, device.zeros({4}));
+  }
+
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("tessera_bad_trace_" + std::to_string(getpid()));
+};
+
+TEST_F(BadTrace, A_file_that_cannot_be_written_is_refused) {
+  const std::filesystem::path missing = folder / "missing" / "trace.json";
+  expect_error(Errc::io_error, missing.string(), [&] { trace::start(missing); });
+  expect_error(Errc::io_error, folder.string(), [&] { trace::start(folder); });
+  expect_error(Errc::io_error, "trace file", [] { trace::start(""); });
+  EXPECT_FALSE(trace::is_on());
+  EXPECT_FALSE(std::filesystem::exists(missing));
+}
+
+TEST_F(BadTrace, A_full_disk_is_refused) {
+  expect_error(Errc::io_error, "/dev/full", [] { trace::start("/dev/full"); });
+  EXPECT_FALSE(trace::is_on());
+}
+
+TEST_F(BadTrace, A_refused_start_lets_the_record_before_it_go_on) {
+  trace::start(folder / "trace.json");
+  expect_error(Errc::io_error, "missing", [&] { trace::start(folder / "missing" / "trace.json"); });
+  EXPECT_TRUE(trace::is_on());
+  run_a_command();
+  trace::stop();
+  EXPECT_NE(contents(folder / "trace.json").find("\"fill\""), std::string::npos);
+}
+
+TEST_F(BadTrace, Can_be_started_after_a_refused_start) {
+  expect_error(Errc::io_error, "missing", [&] { trace::start(folder / "missing" / "trace.json"); });
+  trace::start(folder / "trace.json");
+  run_a_command();
+  trace::stop();
+  EXPECT_NE(contents(folder / "trace.json").find("\"fill\""), std::string::npos);
+}
+
+TEST_F(BadTrace, Stopping_what_is_not_on_does_nothing) {
+  EXPECT_NO_THROW(trace::stop());
+  EXPECT_FALSE(trace::is_on());
 }
 
 }  // namespace
