@@ -51,6 +51,9 @@ class TESSERA_API Observer {
 class TESSERA_API CommandAwaiter final : private Observer {
  public:
   explicit CommandAwaiter(Ref<Node> node) noexcept : node_(std::move(node)) {}
+  ~CommandAwaiter();  // a coroutine may be destroyed while it waits
+  CommandAwaiter(const CommandAwaiter&) = delete;
+  CommandAwaiter& operator=(const CommandAwaiter&) = delete;
   bool await_ready() const;
   bool await_suspend(std::coroutine_handle<> waiting) noexcept;
   void await_resume() const;
@@ -58,7 +61,7 @@ class TESSERA_API CommandAwaiter final : private Observer {
  private:
   void command_over(Node& node) noexcept override;
   Ref<Node> node_;
-  std::coroutine_handle<> waiting_;
+  std::coroutine_handle<> waiting_;  // null unless it waits
 };
 
 }  // namespace detail

@@ -19,8 +19,9 @@ TESSERA_API std::string_view to_string(Priority priority) noexcept;
 // What a stream does when max_in_flight commands of it are not over yet and another one is submitted.
 enum class WhenFull : std::uint8_t {
   block,        // submit waits until one is over
-  reject,       // the new command fails with Errc::stream_full
-  drop_oldest,  // the oldest that has not started is cancelled; if all have, the new one is
+  reject,       // the new command fails with Errc::stream_full, and has changed nothing
+  drop_oldest,  // the oldest that has not started is cancelled; if all have, the new one is. Until what it waited for
+                // is over it keeps its place in the order, some 600 bytes, though it does not count any more
 };
 TESSERA_API std::string_view to_string(WhenFull policy) noexcept;
 

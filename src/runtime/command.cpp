@@ -68,14 +68,20 @@ bool CommandAwaiter::await_ready() const { return node_of(node_, "co_await").is_
 
 bool CommandAwaiter::await_suspend(std::coroutine_handle<> waiting) noexcept {
   waiting_ = waiting;
-  return node_->add_observer(*this);
+  if (node_->add_observer(*this)) return true;  // this awaiter may be gone already
+  waiting_ = nullptr;
+  return false;
+}
+
+CommandAwaiter::~CommandAwaiter() {
+  if (waiting_) node_->remove_observer(*this);
 }
 
 void CommandAwaiter::await_resume() const { throw_if_failed(*node_); }
 
 void CommandAwaiter::command_over(Node& node) noexcept {
   node.device->scheduler->before_user_code();
-  waiting_.resume();  // may end the life of this awaiter
+  std::exchange(waiting_, nullptr).resume();  // may end the life of this awaiter
 }
 
 }  // namespace detail
@@ -121,7 +127,7 @@ void Command::on_complete(std::function<void(const Command&)> callback) const {
 
 std::optional<Error> Command::error() const {
   const Node& node = node_of(node_, "error");
-  if (!node.is_settled() || !node.failure) return std::nullopt;
+  if (!is_terminal(node.status()) || !node.failure) return std::nullopt;
   return Error(node.failure);
 }
 

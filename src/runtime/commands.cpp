@@ -24,7 +24,7 @@ Ref<Node> DeviceState::find(CommandId id, Ended* ended) {
   if (node && node->id == id) {
     if (Ref<Node> shared = NodePool::try_share(*node)) return shared;
   }
-  if (const auto found = outcomes.find(id); found != outcomes.end() && last_id - found->second.at <= command_window) {
+  if (const auto found = outcomes.find(id); found != outcomes.end() && is_known(id, found->second)) {
     *ended = found->second.ended;
   } else if (last_id - id < slots) {
     *ended = {Status::completed, nullptr};
@@ -35,6 +35,11 @@ Ref<Node> DeviceState::find(CommandId id, Ended* ended) {
   return {};
 }
 
+// As long as a command that is not remembered would count as completed, and for a window after the end.
+bool DeviceState::is_known(CommandId id, const Outcome& outcome) const noexcept {
+  return last_id - outcome.at <= command_window || last_id - id < slots;
+}
+
 void DeviceState::remember(CommandId id, Status status, const core::FailurePtr& failure) {
   const std::scoped_lock lock(order);
   remember_locked(id, status, failure);
@@ -43,7 +48,7 @@ void DeviceState::remember(CommandId id, Status status, const core::FailurePtr& 
 void DeviceState::remember_locked(CommandId id, Status status, const core::FailurePtr& failure) {
   // Forgets what is out of the window when the map has doubled: constant work an outcome.
   if (outcomes.size() >= forget_at) {
-    std::erase_if(outcomes, [this](const auto& entry) { return last_id - entry.second.at > command_window; });
+    std::erase_if(outcomes, [this](const auto& entry) { return !is_known(entry.first, entry.second); });
     forget_at = std::max<std::size_t>(1024, outcomes.size() * 2);
   }
   outcomes[id] = {{status, failure}, last_id};

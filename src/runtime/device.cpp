@@ -231,10 +231,9 @@ MemoryInfo Device::memory() const { return state_->memory.info(); }
 void Device::set_memory_limit(std::size_t bytes) const { state_->memory.set_limit(bytes); }
 std::size_t Device::trim_memory() const { return state_->memory.trim(); }
 
-PowerLevel Device::power_level() const { return state_->power_level; }
+PowerLevel Device::power_level() const { return state_->scheduler->power_level(); }
 void Device::set_power_level(PowerLevel level) const {
   expect_enumerator(level, PowerLevel::critical, "power level");
-  state_->power_level = level;
   state_->scheduler->set_power_level(level);
 }
 

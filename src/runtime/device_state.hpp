@@ -83,8 +83,7 @@ struct DeviceState {
   MemoryPool memory;
   std::atomic<std::uint32_t> refs{1};
   std::atomic<std::uint32_t> handles{0};  // of these, Device objects of the user's
-  std::atomic<PowerLevel> power_level{PowerLevel::nominal};
-  const unsigned number;  // tells devices apart in traces
+  const unsigned number;                  // tells devices apart in traces
 
   // The order lock: one submission at a time finds its place. Guards the hazards of all buffers and the streams'
   // last nodes, the node pool and the numbers below. Held for some tens of nanoseconds.
@@ -104,6 +103,7 @@ struct DeviceState {
   std::vector<std::exception_ptr> callback_failures;
 
  private:
+  bool is_known(CommandId id, const Outcome& outcome) const noexcept;
   // `blocks`: the caller waits for it. The command, or nothing if it blocks and is done already.
   Ref<Node> enqueue(const Call& call, Prepared& prepared, bool blocks);
   Ref<Node> refuse(std::string_view label, Status status, core::FailurePtr failure);

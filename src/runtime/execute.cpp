@@ -7,6 +7,7 @@
 
 #include <mutex>
 #include <optional>
+#include <utility>
 
 namespace tessera::detail {
 
@@ -81,14 +82,47 @@ Node* leave_order(Node& node) noexcept {
   return next;
 }
 
+// A cancelled or failed command stays answerable by its number.
+void remember_failure(Node& node) noexcept {
+  if (node.failure && node.id != 0) node.device->remember(node.id, node.outcome, node.failure);
+}
+
+void trace_node(const Node& node) noexcept {
+  if (node.trace) {
+    trace_end(*node.trace, {node.device->number, node.id, node.label, node.launch.bytes, node.outcome});
+  }
+}
+
+void set_cancelled(Node& node, Errc reason, std::string_view why) {
+  node.outcome = Status::cancelled;
+  node.failure = core::make_failure(reason, core::text(node.describe(), " ", why));
+}
+
+// The end of a node whose outcome is set. It leaves the order before anybody is told: what is told may wait for those
+// behind it.
+Node* end(Node& node) noexcept {
+  remember_failure(node);
+  trace_node(node);
+  const Ref<StreamState> stream = std::move(node.stream);
+  Node* next = leave_order(node);
+  if (stream) stream->left();
+  if (node.settle()) {
+    if (next) node.device->scheduler->push(*std::exchange(next, nullptr));
+    node.tell();
+  }
+  release(&node);
+  return next;
+}
+
 // Executes a node to its end, or as far as this thread can take it.
 Node* step(Node& node) noexcept {
   if (node.kind == Node::Kind::release) {
     release_memory(*node.output);
     return finish(node, nullptr);
   }
-  if (node.deadline != Clock::time_point::max() && Clock::now() > node.deadline) {
-    cancel(node, Errc::deadline_exceeded, too_late);
+  if (node.deadline != Clock::time_point::max() && Clock::now() > node.deadline && node.try_begin_ending()) {
+    set_cancelled(node, Errc::deadline_exceeded, too_late);
+    return end(node);
   }
   if (!node.try_start()) {  // cancelled: it has settled, and leaves the order now
     Node* next = leave_order(node);
@@ -108,17 +142,6 @@ Node* step(Node& node) noexcept {
   const Ref<Node> held(&node);  // the last piece may be another thread's
   node.device->scheduler->share(node, node.pieces - 1);
   return do_pieces(node);
-}
-
-// A cancelled or failed command stays answerable by its number.
-void remember_failure(Node& node) noexcept {
-  if (node.failure && node.id != 0) node.device->remember(node.id, node.outcome, node.failure);
-}
-
-void trace_node(const Node& node) noexcept {
-  if (node.trace) {
-    trace_end(*node.trace, {node.device->number, node.id, node.label, node.launch.bytes, node.outcome});
-  }
 }
 
 }  // namespace
@@ -147,29 +170,17 @@ Node* finish(Node& node, core::FailurePtr failure) noexcept {
   const bool was_stopped = failure && failure->code == Errc::cancelled && node.is_asked_to_stop();
   node.outcome = !failure ? Status::completed : was_stopped ? Status::cancelled : Status::failed;
   node.failure = std::move(failure);
-  remember_failure(node);
-  trace_node(node);
-  const Ref<StreamState> stream = std::move(node.stream);
-  Node* next = leave_order(node);
-  if (stream) stream->left();
-  if (next && node.is_observed()) {  // observers may take their time
-    node.device->scheduler->push(*next);
-    next = nullptr;
-  }
-  node.settle();
-  release(&node);
-  return next;
+  return end(node);
 }
 
 bool cancel(Node& node, Errc reason, std::string_view why) {
   if (!node.try_begin_ending()) return false;
-  node.outcome = Status::cancelled;
-  node.failure = core::make_failure(reason, core::text(node.describe(), " ", why));
+  set_cancelled(node, reason, why);
   remember_failure(node);
   trace_node(node);
   const Ref<StreamState> stream = std::move(node.stream);
   if (stream) stream->left();
-  node.settle();
+  if (node.settle()) node.tell();
   return true;
 }
 

@@ -59,10 +59,13 @@ bool Node::try_begin_ending() noexcept {
   return false;
 }
 
-void Node::settle() noexcept {
+bool Node::settle() noexcept {
   const std::uint32_t before = state.exchange(static_cast<std::uint32_t>(outcome), std::memory_order_acq_rel);
   if ((before & late) != 0) device->remember(id, outcome, failure);
-  if ((before & observed) == 0) return;
+  return (before & observed) != 0;
+}
+
+void Node::tell() noexcept {
   ParkingPlace& parking = parking_place(*this);
   std::unique_lock lock(parking.mutex);
   parking.woken.notify_all();

@@ -55,12 +55,15 @@ struct alignas(64) Node final : graph::Node {
   bool try_start() noexcept;
   // pending -> ending; the caller must settle() it. False if it has started or is over.
   bool try_begin_ending() noexcept;
+  // A hint: one may come the next moment.
   bool is_observed() const noexcept { return (state.load(std::memory_order_relaxed) & observed) != 0; }
   void ask_to_stop() noexcept { state.fetch_or(stop_asked, std::memory_order_relaxed); }
   bool is_asked_to_stop() const noexcept { return (state.load(std::memory_order_relaxed) & stop_asked) != 0; }
 
-  // The final state, seen by all; `failure` and `outcome` must be set. Wakes waiters and tells observers.
-  void settle() noexcept;
+  // The final state, seen by all; `failure` and `outcome` must be set. True if there are waiters and observers: tell()
+  // wakes and tells them. None can come in between.
+  bool settle() noexcept;
+  void tell() noexcept;
   // False if it is settled already.
   bool mark_late() noexcept { return !is_settled(state.fetch_or(late, std::memory_order_acq_rel)); }
 

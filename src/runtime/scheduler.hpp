@@ -40,6 +40,7 @@ class Scheduler {
   // Around code of the user's, which may take any time, on a thread of the scheduler's.
   virtual void before_user_code() {}
 
+  virtual PowerLevel power_level() const = 0;
   virtual void set_power_level(PowerLevel level) = 0;
   virtual void last_handle_dropped() {}
 

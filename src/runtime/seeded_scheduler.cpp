@@ -1,8 +1,10 @@
 #include "core/random.hpp"
+#include "runtime/device_state.hpp"
 #include "runtime/scheduler.hpp"
 #include "runtime/trace_record.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -20,12 +22,15 @@ class SeededScheduler final : public Scheduler, public std::enable_shared_from_t
   explicit SeededScheduler(const SimulationOptions& options) : random_(options.seed), workers_(options.workers) {}
 
   void push(Node& node) override {
+    const Ref<DeviceState> device = node.device;  // the node may be gone the moment it is in the list
     {
       const std::scoped_lock lock(mutex_);
       if (threads_.size() < workers_) start();
       ready_.push_back(&node);
     }
     changed_.notify_one();
+    // Nobody may be left who could run it.
+    if (device->handles == 0) last_handle_dropped();
   }
   bool may_continue_with(const Node&) override { return false; }
   void share(Node&, std::int64_t) override {}
@@ -54,7 +59,9 @@ class SeededScheduler final : public Scheduler, public std::enable_shared_from_t
     if (workers_ == 0) run_one();
   }
   bool may_use_caller() const override { return false; }
-  void set_power_level(PowerLevel) override {}  // any order is allowed already, and the threads stand for nothing
+  PowerLevel power_level() const override { return level_; }
+  // Without effect: any order is allowed already, and the threads stand for nothing.
+  void set_power_level(PowerLevel level) override { level_ = level; }
 
   void last_handle_dropped() override {
     if (workers_ == 0)
@@ -122,6 +129,7 @@ class SeededScheduler final : public Scheduler, public std::enable_shared_from_t
   std::vector<Node*> ready_;
   std::vector<std::thread> threads_;
   bool stopping_ = false;
+  std::atomic<PowerLevel> level_{PowerLevel::nominal};
 };
 
 }  // namespace

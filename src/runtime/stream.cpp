@@ -95,19 +95,34 @@ void StreamState::forget_ended() {
 
 void StreamState::watch_deadline(Clock::time_point time) {
   watched_ = time;
-  Timer::instance().at(time, [self = Ref<StreamState>(this)] { self->check_deadlines(); });
+  Timer::instance().at(time, [watch = watch_, time] {
+    std::unique_lock lock(watch->mutex);
+    StreamState* stream = watch->stream;
+    // Its last reference may be gone, and its destructor wait for the mutex.
+    std::uint32_t count = stream ? stream->refs.load(std::memory_order_relaxed) : 0;
+    while (count != 0 && !stream->refs.compare_exchange_weak(count, count + 1, std::memory_order_acquire)) continue;
+    lock.unlock();
+    if (count != 0) Ref<StreamState>::adopt(stream)->check_deadlines(time);
+  });
 }
 
-void StreamState::check_deadlines() {
+StreamState::~StreamState() {
+  const std::scoped_lock lock(watch_->mutex);
+  watch_->stream = nullptr;
+}
+
+void StreamState::check_deadlines(Clock::time_point time) {
   std::vector<Ref<Node>> late;
   {
     const std::scoped_lock lock(mutex_);
+    if (time != watched_) return;  // an earlier one came later, and looks instead
     const Clock::time_point now = Clock::now();
     Clock::time_point next = Clock::time_point::max();
     for (const Ref<Node>& node : nodes_) {
+      if (node->status() != Status::pending) continue;
       if (node->deadline > now) {
         next = std::min(next, node->deadline);
-      } else if (node->status() == Status::pending) {
+      } else {
         late.push_back(node);
       }
     }

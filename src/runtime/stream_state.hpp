@@ -8,12 +8,16 @@
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <mutex>
 
 namespace tessera::detail {
 
 struct StreamState {
-  StreamState(DeviceState& on, const StreamOptions& with) : device(&on), options(with) {}
+  StreamState(DeviceState& on, const StreamOptions& with) : device(&on), options(with) { watch_->stream = this; }
+  ~StreamState();
+  StreamState(const StreamState&) = delete;
+  StreamState& operator=(const StreamState&) = delete;
 
   // Room for one more command, by the stream's policy: blocks, drops, or says no. `refused` is then what the new
   // command ends as.
@@ -37,13 +41,19 @@ struct StreamState {
   void forget_ended();
   void watch_deadline(Clock::time_point time);
 
-  void check_deadlines();  // the timer's
+  // The timer's. It does not keep the stream: a deadline may be far away.
+  struct Watch {
+    std::mutex mutex;
+    StreamState* stream;  // null when that is gone
+  };
+  void check_deadlines(Clock::time_point time);
 
   std::mutex mutex_;
   std::condition_variable left_;
   std::size_t in_flight_ = 0;
   std::deque<Ref<Node>> nodes_;  // in order; ended ones go when they are half of it or at the front
-  Clock::time_point watched_ = Clock::time_point::max();  // when the timer will look, at most one entry a stream
+  const std::shared_ptr<Watch> watch_ = std::make_shared<Watch>();
+  Clock::time_point watched_ = Clock::time_point::max();  // when the timer will look
 };
 
 }  // namespace tessera::detail

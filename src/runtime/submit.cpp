@@ -203,20 +203,20 @@ Ref<Node> DeviceState::refuse(std::string_view label, Status status, core::Failu
 Ref<Node> DeviceState::enqueue(const Call& call, Prepared& prepared, bool blocks) {
   const std::string_view label = prepared.kernel->name;
   StreamState* stream = call.stream;
+  bool is_dropped = false;
   if (Errc refused{}; stream && !stream->enter(&refused)) {
-    if (refused == Errc::cancelled) {
-      return refuse(
-          label, Status::cancelled,
-          core::make_failure(refused, text("[", label, "] was dropped: its stream is full of started commands")));
+    if (refused == Errc::stream_full) {
+      return refuse(label, Status::failed,
+                    core::make_failure(refused, text("[", label, "] was rejected: its stream is full, with ",
+                                                     stream->options.max_in_flight, " commands in flight")));
     }
-    return refuse(label, Status::failed,
-                  core::make_failure(refused, text("[", label, "] was rejected: its stream is full, with ",
-                                                   stream->options.max_in_flight, " commands in flight")));
+    is_dropped = true;
+    stream = nullptr;
   }
 
   std::unique_ptr<TraceRecord> trace = begin_trace_record();
   const bool may_run_here = scheduler->may_use_caller();
-  const bool is_small = prepared.launch.bytes <= small_bytes && may_run_here;
+  const bool is_small = prepared.launch.bytes <= small_bytes && may_run_here && !is_dropped;
   std::unique_lock lock(order);
   if (core::FailurePtr freed = check_not_freed(prepared)) [[unlikely]] {
     lock.unlock();
@@ -256,6 +256,8 @@ Ref<Node> DeviceState::enqueue(const Call& call, Prepared& prepared, bool blocks
 
   Ref<Node> command(&node);
   if (stream) stream->entered(node);
+  // Dropped before it could begin, it takes its place all the same: its output is poisoned in its turn.
+  if (is_dropped) cancel(node, Errc::cancelled, "was dropped: its stream is full of started commands");
   if (node.arm()) {
     if (blocks && may_run_here) {
       execute(node);

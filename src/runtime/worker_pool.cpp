@@ -29,6 +29,10 @@ constexpr auto help_time = microseconds(10);
 constexpr std::uint64_t worth_waking = 5'000;
 // A waiting thread takes on other commands than its own up to this size, so that it returns soon after its own ends.
 constexpr std::uint64_t small_enough_to_help = 20'000;
+// Waits in callbacks nest: so deep a worker takes on others' commands with callbacks only when nothing else has helped
+// for a while, since each may wait on top of it.
+constexpr int deepest = 32;
+constexpr int most_stalls = 25;  // times 200 µs
 // The cost of code that may take any time.
 constexpr std::uint64_t unknown_cost = 1'000'000'000;
 
@@ -67,6 +71,8 @@ struct Worker {
 thread_local Worker* this_worker = nullptr;
 // What this thread waits for while it helps, if it is no worker.
 thread_local const Node* this_target = nullptr;
+thread_local int this_depth = 0;
+thread_local int this_stalls = 0;
 
 // The workers of the process's processor: one queue a priority, first come first served. At most one idle worker looks
 // for work at a time, the others sleep; it wakes another when it finds more than it can do itself.
@@ -96,7 +102,10 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
     // A thread of the user's goes on only while that is what it waits for: it must not be kept.
     if (!is_on_worker() && (!this_target || this_target->is_settled() || node.cost > small_enough_to_help))
       return false;
+    if (!is_on_worker() && node.is_observed()) return false;
     if (node.priority == Priority::low) return false;  // push() may have to hold it
+    // The pool must know of a long one, so that others are woken for what comes meanwhile.
+    if (is_on_worker() && node.cost >= worth_waking && this_worker->running < worth_waking) return false;
     // A hint is enough: a command of a higher priority that comes this instant waits for one command.
     for (std::size_t p = 0; p < static_cast<std::size_t>(node.priority); ++p) {
       if (waiting_[p].load(std::memory_order_relaxed) != 0) return false;
@@ -134,7 +143,10 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
       pause();
       const Clock::time_point now = Clock::now();
       if (now >= until) return now;
-      if (now >= end) return on_worker ? std::min(until, now + microseconds(200)) : until;
+      if (now >= end) {
+        ++this_stalls;
+        return on_worker ? std::min(until, now + microseconds(200)) : until;
+      }
     }
     return until;
   }
@@ -145,9 +157,11 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
     std::unique_lock lock(lock_);
     Node* node = next();
     if (!node) return false;
-    const bool helps = take(*node);
-    lock.unlock();
-    helps ? assist(*node) : execute(*node);
+    if (is_too_deep_for(*node)) {
+      ++this_stalls;
+      return false;
+    }
+    run_nested(*node, nullptr, lock);
     return true;
   }
 
@@ -161,6 +175,8 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
     lock.unlock();
     if (woken) woken->parker.wake_up();
   }
+
+  PowerLevel power_level() const override { return level_; }
 
   void set_power_level(PowerLevel level) override {
     std::call_once(started_, [this] { start(); });
@@ -345,15 +361,31 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
     std::unique_lock lock(lock_);
     Node* node = target.place == Node::Place::ready ? &target : next();
     if (!node) return false;
-    if (node != &target && !anything && (node->cost > small_enough_to_help || node->priority > target.priority)) {
-      return false;
+    if (node != &target) {
+      if (anything ? is_too_deep_for(*node) : !may_help_with(*node, target)) return false;
     }
-    const bool helps = take(*node);
-    lock.unlock();
-    const Node* outer = std::exchange(this_target, &target);
-    helps ? assist(*node) : execute(*node);
-    this_target = outer;
+    run_nested(*node, &target, lock);
     return true;
+  }
+
+  // A thread of the user's returns soon after its own command ends, and runs nobody else's callbacks.
+  static bool may_help_with(const Node& node, const Node& target) noexcept {
+    return node.cost <= small_enough_to_help && node.priority <= target.priority && !node.is_observed();
+  }
+
+  static bool is_too_deep_for(const Node& node) noexcept {
+    return this_depth >= deepest && node.is_observed() && this_stalls < most_stalls;
+  }
+
+  void run_nested(Node& node, const Node* target, std::unique_lock<SpinLock>& lock) {
+    const bool helps = take(node);
+    lock.unlock();
+    const Node* outer = std::exchange(this_target, target);
+    ++this_depth;
+    this_stalls = 0;
+    helps ? assist(node) : execute(node);
+    --this_depth;
+    this_target = outer;
   }
 
   void hold(Node& node) {

@@ -129,6 +129,32 @@ TEST_F(Commands, A_callback_may_wait_for_other_commands) {
   while (ended != count) std::this_thread::yield();
 }
 
+TEST_F(Commands, Callbacks_that_wait_do_not_fill_the_stack) {
+  std::optional<Mapped<float>> view = gated.map<float>();
+  const Command late = submit_gated();
+  constexpr int count = 20'000;
+  std::atomic<int> ended{0};
+  for (int i = 0; i < count; ++i) {
+    device.submit("fill", {}, device.empty({1100})).on_complete([&](const Command&) {
+      late.wait();
+      ++ended;
+    });
+  }
+  std::this_thread::sleep_for(20ms);  // the workers wait on top of each other now
+  view.reset();
+  while (ended != count) std::this_thread::yield();
+}
+
+TEST_F(Commands, A_command_that_failed_has_an_error) {
+  const Device faulty = Device::simulated({.fail_rate = 1});
+  for (int i = 0; i < 2000; ++i) {
+    const Command command = faulty.submit("fill", {}, faulty.zeros({4}));
+    while (!is_terminal(command.poll())) continue;
+    ASSERT_EQ(command.poll(), Status::failed);
+    ASSERT_TRUE(command.error());
+  }
+}
+
 TEST_F(Commands, A_thread_of_the_users_runs_nobody_elses_commands) {
   const auto here = std::this_thread::get_id();
   std::atomic<int> ended{0};
@@ -268,6 +294,28 @@ TEST_F(Commands, A_coroutine_awaits_and_resumes_on_the_worker) {
   await_chain(device, a, b, &done);
   while (done == 0) std::this_thread::yield();
   EXPECT_EQ(b.read<float>()[1999], 1000);
+}
+
+// A coroutine that its owner may destroy.
+struct Owned {
+  struct promise_type {
+    Owned get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+    std::suspend_never initial_suspend() { return {}; }
+    std::suspend_always final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() { std::terminate(); }
+  };
+  std::coroutine_handle<promise_type> handle;
+};
+
+Owned await_once(Command command) { co_await command; }
+
+TEST_F(Commands, A_coroutine_may_be_destroyed_while_it_waits) {
+  std::optional<Mapped<float>> view = gated.map<float>();
+  const Command command = submit_gated();
+  await_once(command).handle.destroy();
+  view.reset();
+  command.wait();
 }
 
 Detached await_failure(Device device, std::atomic<int>* caught) {

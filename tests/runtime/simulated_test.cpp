@@ -194,6 +194,19 @@ TEST(Simulated, Dropping_the_last_handle_of_a_deterministic_device_runs_the_rest
   EXPECT_EQ(command.poll(), Status::completed);
 }
 
+TEST(Simulated, What_gets_ready_after_the_last_handle_of_a_deterministic_device_runs) {
+  Command command;
+  {
+    std::optional<Device> device = Device::simulated({.workers = 0});
+    Buffer buffer = device->zeros({4});
+    const auto view = buffer.map<float>();
+    command = device->submit("relu", {buffer}, buffer);
+    device.reset();
+    EXPECT_FALSE(command.error());
+  }
+  EXPECT_EQ(command.poll(), Status::completed);
+}
+
 TEST(Simulated, A_delayed_command_takes_longer) {
   using namespace std::chrono_literals;
   const Device device =

@@ -224,6 +224,37 @@ TEST_F(Streams, A_command_that_cannot_start_before_its_deadline_is_cancelled) {
   EXPECT_THROW(output.read<float>(), Error);
 }
 
+TEST_F(Streams, A_callback_of_a_late_command_may_wait_for_its_output) {
+  const Stream stream = device.stream({.deadline = 1us});
+  for (int i = 0; i < 200; ++i) {
+    const Buffer output = device.zeros({10'000});
+    std::atomic<bool> is_told{false};
+    stream.submit("fill", {}, output).on_complete([&](const Command&) {
+      try {
+        output.read<float>();
+      } catch (const Error& error) {
+        EXPECT_EQ(error.code(), Errc::deadline_exceeded);
+      }
+      is_told = true;
+    });
+    while (!is_told) std::this_thread::yield();
+  }
+}
+
+TEST_F(Streams, A_new_command_that_a_full_stream_drops_poisons_its_output) {
+  const Device slow =
+      Device::simulated({.faults = {{.command = 1, .kind = InjectedFault::Kind::delay, .delay = 100ms}}});
+  const Stream stream = slow.stream({.max_in_flight = 1, .when_full = WhenFull::drop_oldest, .in_order = false});
+  const Command started = stream.submit("fill", {}, slow.zeros({4}));
+  while (started.poll() == Status::pending) std::this_thread::yield();
+  const Buffer output = slow.zeros({4});
+  const Command dropped = stream.submit("fill", {}, output);
+  EXPECT_EQ(dropped.poll(), Status::cancelled);
+  EXPECT_EQ(dropped.error()->code(), Errc::cancelled);
+  EXPECT_THROW(output.read<float>(), Error);
+  started.wait();
+}
+
 TEST_F(Streams, Each_command_has_its_own_deadline) {
   const Stream stream = device.stream({.deadline = 8ms, .in_order = false});
   const auto view = gated.map<float>();
@@ -241,8 +272,8 @@ TEST_F(Streams, Each_command_has_its_own_deadline) {
 
 TEST_F(Streams, A_command_that_starts_in_time_may_end_after_its_deadline) {
   const Device slow =
-      Device::simulated({.faults = {{.command = 1, .kind = InjectedFault::Kind::delay, .delay = 30ms}}});
-  slow.stream({.deadline = 10ms}).submit("fill", {}, slow.zeros({4})).wait();
+      Device::simulated({.faults = {{.command = 1, .kind = InjectedFault::Kind::delay, .delay = 400ms}}});
+  slow.stream({.deadline = 300ms}).submit("fill", {}, slow.zeros({4})).wait();
 }
 
 class Power : public StreamTest {
@@ -276,6 +307,19 @@ TEST_F(Power, A_better_level_lets_delayed_commands_go_at_once) {
   device.set_power_level(PowerLevel::nominal);
   held.wait();
   EXPECT_LT(std::chrono::steady_clock::now() - start, 90ms);
+}
+
+TEST_F(Power, A_callback_of_a_late_command_may_wait_for_a_delayed_one) {
+  device.set_power_level(PowerLevel::serious);
+  const Stream low = device.stream({.priority = Priority::low});
+  const Stream stream = device.stream({.deadline = 1ms});
+  std::atomic<bool> is_told{false};
+  const auto view = gated.map<float>();
+  submit_gated(stream).on_complete([&](const Command&) {
+    low.submit("fill", {}, device.zeros({10'000})).wait();
+    is_told = true;
+  });
+  while (!is_told) std::this_thread::yield();
 }
 
 TEST_F(Power, A_level_limits_the_workers) {
