@@ -98,8 +98,8 @@ class TESSERA_API Command {
   // between two pieces of its work and may still complete: false. One that is over stays as it is: false.
   bool cancel() const;
 
-  // Calls back once when it is over: at once if it already is, else on the thread that ends it. Keep it short. An
-  // exception that leaves it is thrown by the device's next synchronize().
+  // Calls back once when it is over: at once if it already is, else on the thread that ends it. It may wait
+  // for other commands. An exception that leaves it is thrown by a later synchronize() of the device.
   void on_complete(std::function<void(const Command&)> callback) const;
 
   // Why it failed or was cancelled; nothing while it is not over or if it completed.

@@ -39,8 +39,8 @@ struct StreamOptions {
 // A lane of a device: commands submitted on it run in order and share a priority, a limit and a deadline.
 // Streams are never needed for correct results; those come from the buffers.
 //
-//   Stream frames = device.stream({.priority = Priority::high, .max_in_flight = 2, .when_full =
-//   WhenFull::drop_oldest}); frames.submit("relu", {in}, out);
+//   Stream frames = device.stream({.max_in_flight = 2, .when_full = WhenFull::drop_oldest});
+//   frames.submit("relu", {in}, out);
 class TESSERA_API Stream {
  public:
   // An empty handle: using it throws Errc::invalid_argument.

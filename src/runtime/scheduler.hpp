@@ -25,7 +25,7 @@ class Scheduler {
   virtual void withdraw(Node& node) = 0;
 
   // Called by a thread that waits for `target`: executes what brings its end nearer, as long as that is better than
-  // sleeping. Returns when the target is settled or the thread should sleep, until `sleep_until` at most.
+  // sleeping. Returns when the target is settled or the thread should sleep: until when, at most `until`.
   virtual Clock::time_point help(Node& target, Clock::time_point until) = 0;
   // Whether this thread must not just sleep while it waits, since nobody else might run what it waits for.
   virtual bool must_help() const = 0;
@@ -42,6 +42,7 @@ class Scheduler {
 
   virtual PowerLevel power_level() const = 0;
   virtual void set_power_level(PowerLevel level) = 0;
+  // The user has no Device handle of it any more.
   virtual void last_handle_dropped() {}
 
   // No more work will come; the threads end. Called by the device's destructor, perhaps on one of those threads.
