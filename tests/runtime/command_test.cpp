@@ -134,11 +134,16 @@ TEST_F(Commands, Callbacks_that_wait_do_not_fill_the_stack) {
   const Command late = submit_gated();
   constexpr int count = 20'000;
   std::atomic<int> ended{0};
-  for (int i = 0; i < count; ++i) {
-    device.submit("fill", {}, device.empty({1100})).on_complete([&](const Command&) {
-      late.wait();
-      ++ended;
-    });
+  {
+    // Held back until all have their callbacks: one that is over already would be called, and wait, on this thread.
+    Buffer start = device.zeros({1100});
+    const auto held = start.map<float>();
+    for (int i = 0; i < count; ++i) {
+      device.submit("relu", {start}, device.empty({1100})).on_complete([&](const Command&) {
+        late.wait();
+        ++ended;
+      });
+    }
   }
   std::this_thread::sleep_for(20ms);  // the workers wait on top of each other now
   view.reset();
