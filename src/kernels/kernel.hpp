@@ -4,75 +4,151 @@
 #include <tessera/params.hpp>
 #include <tessera/shape.hpp>
 
-#include "core/inline_vector.hpp"
+#include "ir/ir.hpp"
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tessera::kernels {
 
-// The value of a parameter as a kernel gets it.
+struct Kernel;
+
+// The value of a parameter as a kernel gets it: checked against its ParamSpec.
 struct Argument {
   double number = 0;
-  std::int64_t integer = 0;  // the exact value, if it is a whole number
+  std::int64_t integer = 0;      // the exact value, if it is a whole number
   bool is_integer = false;
+  bool is_given = false;         // by the caller, not the default
+  const Value* value = nullptr;  // the whole of it, for strings and lists; lives as long as the call is looked at
+
+  std::string_view string() const { return value->string(); }
+  std::vector<double> numbers() const;
+  std::vector<std::int64_t> integers() const;
 };
 
-using Arguments = core::InlineVector<Argument, 2>;
-
-Argument to_argument(const Value& number);
-
 struct ParamSpec {
-  std::string_view name;
+  enum class Kind : std::uint8_t { number, integer, boolean, string, numbers, integers };  // the last two: lists
+
+  std::string name;
+  Kind kind = Kind::number;
   Value default_value;
-  std::string_view documentation;
-  Argument default_argument = to_argument(default_value);
-  // What it may be, both ends included; without limits also NaN and the infinities.
+  std::string documentation;
+  // What a number, or each of a list, may be, both ends included; without limits also NaN and the infinities.
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
+  std::vector<std::string> choices;  // of a string
+  bool is_required = false;          // there is no default
 
   bool allows(double number) const noexcept {
     return (std::isinf(min) && std::isinf(max)) || (number >= min && number <= max);
   }
 };
 
-// What one operand of a call looks like to the check.
+// One operand of a call.
 struct Operand {
   DType dtype;
   const Shape* shape;
 };
 
-// The built-in kernels by number: what a driver's table of implementations is indexed with.
-enum class Op : std::uint8_t { elementwise_add, elementwise_mul, relu, scale, fill, copy };
-inline constexpr std::size_t op_count = 6;
+// One call, its parameters already checked: what a kernel's `plan` looks at.
+struct Call {
+  const Kernel& kernel;
+  std::span<const Operand> inputs;
+  Operand output;
+  std::span<const Argument> arguments;  // in the order of the kernel's params, defaults included
 
-// A kernel by name: what it takes, and what is wrong with a call of it. All operands have one shape and one type.
-struct Kernel {
-  Op op;
-  std::string_view name;
-  std::vector<std::string_view> inputs;
-  std::vector<ParamSpec> params;
-  std::string_view documentation;
-
-  // Throws an Error that names the culprit if the kernel cannot be called so; bind appends the parameters' values, in
-  // the order of `params`, with their defaults.
-  void check(std::span<const Operand> given, const Operand& output) const;
-  void bind(const Params& given, Arguments& arguments) const;
-
-  KernelInfo info(std::span<const DType> dtypes) const;
-
- private:
-  [[noreturn]] void throw_unknown(const Param& param) const;
+  const Argument& operator[](std::string_view param) const;
 };
 
-// The kernel of a name or alias; Errc::unknown_kernel with the nearest name.
-const Kernel& find(std::string_view name);
+// How a call is done: a program, and what it is run with. Two plans of a kernel with the same types, ranks, extents of
+// 1, fixed extents, tile and variant have the same program, which is compiled once; all else may differ from call to
+// call.
+struct Plan {
+  // The shapes that the program sees: the output's, then the inputs'. They may be other views of the same elements in
+  // the same order: [H,W,4] as [H,W*4].
+  std::vector<Shape> shapes;
+  // The extents (buffer, axis) that the program is made for; extents of 1 are so anyway.
+  std::vector<std::pair<int, int>> fixed;
+  // What else of the parameters and shapes the body depends on.
+  std::string variant;
+  // Every point depends on the same point of the inputs only (load_like and nothing else that knows of places): axes
+  // may be merged.
+  bool is_pointwise = false;
+  // Runtime scalars, in the order of tile::detail::scalar(0), (1), …
+  struct Scalar {
+    std::string_view name;
+    DType dtype;
+    Argument value;
+  };
+  std::vector<Scalar> scalars;
+  std::vector<std::int64_t> tile;  // if the caller chose it
+  ir::Idiom idiom;
+  // Writes the program down with the tile language: tile::Output z; tile::Input x(0); z.store(…).
+  std::function<void()> body;
+};
+
+// A kernel by name: what it takes, and how a call of it is done.
+struct Kernel {
+  std::string name;
+  std::vector<std::string> inputs;
+  std::size_t optional_inputs = 0;  // how many of the last ones may be left out
+  std::vector<ParamSpec> params;
+  std::vector<DType> dtypes;  // of the output: what info() tells; `plan` checks
+  std::string documentation;
+  std::vector<std::string> aliases;
+  // Checks types and shapes and says how it is done. Throws an Error that names the culprit: use the functions below.
+  std::function<Plan(const Call& call)> plan;
+
+  void check_count(std::size_t given) const;
+  // Appends the parameters' values, in the order of `params`, with their defaults.
+  void bind(const Params& given, std::vector<Argument>& arguments) const;
+  KernelInfo info() const;
+};
+
+// "[name] input 0 (x)", "[name] output": the beginning of a message.
+std::string describe_input(const Call& call, std::size_t index);
+// Errc::dtype_mismatch or shape_mismatch: "[relu] input 0 (x) must be f32[4] like the output, got s32[4]".
+void check_same_as_output(const Call& call, std::size_t input);
+void check_dtype(const Call& call, std::size_t input, DType wanted);
+void check_dtype_in(const Call& call, DType given, std::string_view what, std::span<const DType> allowed);
+void check_output_shape(const Call& call, const Shape& wanted);
+void check_output_dtype(const Call& call, DType wanted);
+void check_rank(const Call& call, std::size_t input, int least, int most);
+[[noreturn]] void fail(const Call& call, Errc code, std::string_view what);  // "[name] what"
+// The axis 0…rank-1 of a parameter that may be negative; Errc::invalid_parameter.
+int checked_axis(const Call& call, std::string_view param, int rank);
+// Shapes as they are, no scalars, nothing fixed.
+Plan plain_plan(const Call& call, std::function<void()> body);
+// The plan of an element-wise kernel: the inputs broadcast to the output (NumPy), whose shape must be theirs together.
+Plan pointwise_plan(const Call& call, std::function<void()> body);
+
+// The kernel of a name or alias; Errc::unknown_kernel with the nearest name. It stays as it is while the reference is
+// held, also if another is registered under its name.
+std::shared_ptr<const Kernel> find(std::string_view name);
 // All of them, by name.
-std::span<const Kernel> all();
+std::vector<std::shared_ptr<const Kernel>> all();
+// Adds a kernel; one that was added before under its name is replaced, a built-in one is not: Errc::invalid_argument.
+void add(Kernel kernel);
+
+// The built-in ones, a file each.
+std::vector<Kernel> elementwise_kernels();
+std::vector<Kernel> reduction_kernels();
+std::vector<Kernel> linear_kernels();
+std::vector<Kernel> making_kernels();
+std::vector<Kernel> image_filter_kernels();
+std::vector<Kernel> image_color_kernels();
+std::vector<Kernel> image_geometry_kernels();
+
+// A kernel of the user's, and one from text.
+Kernel from_tile_kernel(const tile::Kernel& kernel);
+Kernel from_text(std::string_view name, std::vector<std::string> inputs, std::string_view expression,
+                 const Params& params);
 
 }  // namespace tessera::kernels

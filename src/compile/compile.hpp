@@ -1,0 +1,43 @@
+#pragma once
+
+#include "ir/ir.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace tessera::compile {
+
+// What a program runs with.
+struct Arguments {
+  std::byte* const* buffers;     // the output, then the inputs
+  const std::int64_t* dims;      // of all buffers, one after the other
+  const std::uint64_t* scalars;  // the bits of a double for a float, else of an s64
+};
+
+// How the output is cut: the extent of the tile along each axis; 0 means the whole axis.
+struct Tiling {
+  std::vector<std::int64_t> extents;
+
+  // Tiles are numbered in row-major order.
+  std::int64_t tiles(std::span<const std::int64_t> output_dims) const noexcept;
+};
+
+// A program made ready for the host's processor.
+class Compiled {
+ public:
+  virtual ~Compiled() = default;
+  Tiling tiling;
+  // Does tiles [begin, end). Any thread, several at a time.
+  virtual void run(const Arguments& arguments, std::int64_t begin, std::int64_t end) const = 0;
+};
+
+// The tiles that the caller asked for, else such that no axis is cut along which the program reduces.
+Tiling choose_tiling(const ir::Program& program);
+
+// Blocks. Through LLVM, or from the disk cache; where there is no LLVM it is interpreted.
+std::shared_ptr<const Compiled> compile(const ir::Program& program);
+
+}  // namespace tessera::compile
