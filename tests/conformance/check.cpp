@@ -12,7 +12,8 @@ bool is_right(const Approx& expected, T got, bool zeros_have_signs) {
   if (std::isinf(expected.slack)) return true;
   if (std::isnan(expected.value) && std::is_floating_point_v<T>) return got != got;
   if (got != got) return false;
-  if (got < nearest<T>(expected.value - expected.slack) || got > nearest<T>(expected.value + expected.slack)) return false;
+  if (got < nearest<T>(expected.value - expected.slack) || got > nearest<T>(expected.value + expected.slack))
+    return false;
   if constexpr (std::is_floating_point_v<T>) {
     if (zeros_have_signs && expected.slack == 0 && expected.value == 0) {
       return std::signbit(got) == std::signbit(expected.value);

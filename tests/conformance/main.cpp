@@ -73,8 +73,8 @@ constexpr int most_shown = 5;
 void complain(Tally& tally, const Device& device, const Case& one, int number, const std::string& what) {
   ++tally.failed;
   if (++tally.shown > most_shown) return;
-  std::printf("FAILED %s\n  %s\n  again: tessera_conformance --device %s --kernel %s --case %d\n", describe(one).c_str(),
-              what.c_str(), device.info().backend.c_str(), one.kernel.c_str(), number);
+  std::printf("FAILED %s\n  %s\n  again: tessera_conformance --device %s --kernel %s --case %d\n",
+              describe(one).c_str(), what.c_str(), device.info().backend.c_str(), one.kernel.c_str(), number);
 }
 
 std::string to_text(const char* who, const Check& check) {

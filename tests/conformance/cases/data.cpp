@@ -1,5 +1,4 @@
 #include "conformance/cases/cases.hpp"
-
 #include "core/random.hpp"
 
 #include <iterator>
@@ -24,14 +23,38 @@ T special(core::Random& random) {
   using Limits = std::numeric_limits<T>;
   if (random.below(3) == 0) return usual<T>(random);
   if constexpr (std::is_floating_point_v<T>) {
-    const T values[] = {Limits::quiet_NaN(), Limits::infinity(), -Limits::infinity(), T{0},  T{-0.0},
-                        Limits::max(),       Limits::lowest(),   Limits::min(),       T{1},  T{-1},
-                        Limits::denorm_min(), Limits::epsilon(), T{0.5},              T{-2}, T{88.5},
-                        T{-88.5},            T{1e10},            T{2147483648.0},     T{-0.5}, T{1.5}};
+    const T values[] = {Limits::quiet_NaN(),
+                        Limits::infinity(),
+                        -Limits::infinity(),
+                        T{0},
+                        T{-0.0},
+                        Limits::max(),
+                        Limits::lowest(),
+                        Limits::min(),
+                        T{1},
+                        T{-1},
+                        Limits::denorm_min(),
+                        Limits::epsilon(),
+                        T{0.5},
+                        T{-2},
+                        T{88.5},
+                        T{-88.5},
+                        T{1e10},
+                        T{2147483648.0},
+                        T{-0.5},
+                        T{1.5}};
     return values[random.below(std::size(values))];
   } else {
-    const T values[] = {Limits::min(), Limits::max(), T{0}, T{1}, static_cast<T>(-1), T{2}, T{3}, static_cast<T>(-2),
-                        static_cast<T>(Limits::min() + 1), static_cast<T>(Limits::max() - 1)};
+    const T values[] = {Limits::min(),
+                        Limits::max(),
+                        T{0},
+                        T{1},
+                        static_cast<T>(-1),
+                        T{2},
+                        T{3},
+                        static_cast<T>(-2),
+                        static_cast<T>(Limits::min() + 1),
+                        static_cast<T>(Limits::max() - 1)};
     if (random.below(3) == 0) return static_cast<T>(random.next());
     return values[random.below(std::size(values))];
   }

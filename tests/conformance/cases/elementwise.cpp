@@ -79,11 +79,8 @@ void add_unary(Cases& to, const std::string& kernel, const std::vector<Params>& 
       for (const Shape& shape : shapes()) {
         if (!is_first && shape != Shape{97}) continue;
         for (const Data data : {Data::usual, Data::special}) {
-          to.push_back({.kernel = kernel,
-                        .inputs = {{dtype, shape, data}},
-                        .dtype = dtype,
-                        .shape = shape,
-                        .params = given});
+          to.push_back(
+              {.kernel = kernel, .inputs = {{dtype, shape, data}}, .dtype = dtype, .shape = shape, .params = given});
         }
       }
       to.push_back({.kernel = kernel,
@@ -113,7 +110,8 @@ void add_casts(Cases& to) {
 }
 
 void add_fills(Cases& to) {
-  const std::vector<Value> values = {1, -1, 255, 256, 2.5, -2.5, 0.49, nan, inf, -inf, 1e300, INT64_MAX, INT64_MIN, -0.0};
+  const std::vector<Value> values = {1,   -1,  255,  256,   2.5,       -2.5,      0.49,
+                                     nan, inf, -inf, 1e300, INT64_MAX, INT64_MIN, -0.0};
   for (const DType dtype : all_dtypes) {
     for (const Shape& shape : shapes()) to.push_back({.kernel = "fill", .inputs = {}, .dtype = dtype, .shape = shape});
     for (const Params& given : each("value", values)) {

@@ -39,15 +39,23 @@ void add_filter(Cases& to, const std::string& kernel, const Channels& channels, 
 
 void add_filters(Cases& to) {
   add_filter(to, "gaussian_blur", any,
-             {{}, {{"radius", 0}}, {{"radius", 2}}, {{"radius", 3}, {"sigma", 0.8}}, {{"radius", 12}},
-              {{"radius", 5}, {"sigma", 9.5}}, {{"radius", 2}, {"sigma", 0.1}}});
+             {{},
+              {{"radius", 0}},
+              {{"radius", 2}},
+              {{"radius", 3}, {"sigma", 0.8}},
+              {{"radius", 12}},
+              {{"radius", 5}, {"sigma", 9.5}},
+              {{"radius", 2}, {"sigma", 0.1}}});
   add_filter(to, "sharpen", any,
-             {{}, {{"amount", 0.37}}, {{"amount", -1.5}}, {{"amount", 4}, {"radius", 3}, {"sigma", 1.7}},
-              {{"radius", 0}}, {{"amount", 0}}});
+             {{},
+              {{"amount", 0.37}},
+              {{"amount", -1.5}},
+              {{"amount", 4}, {"radius", 3}, {"sigma", 1.7}},
+              {{"radius", 0}},
+              {{"amount", 0}}});
   add_filter(to, "box_blur", any, {{}, {{"radius", 0}}, {{"radius", 2}}, {{"radius", 13}}});
   add_filter(to, "sobel", any, {{}});
-  add_filter(to, "denoise", any,
-             {{}, {{"radius", 1}}, {{"radius", 8}, {"sigma_space", 4.5}}, {{"sigma_color", 3.5}}});
+  add_filter(to, "denoise", any, {{}, {{"radius", 1}}, {{"radius", 8}, {"sigma_space", 4.5}}, {{"sigma_color", 3.5}}});
   // Windows larger than the image.
   for (const char* kernel : {"gaussian_blur", "box_blur"}) {
     for (const DType dtype : {u8, f32}) {
@@ -80,7 +88,8 @@ void add_chroma_key(Cases& to, DType dtype, Size size) {
   const Value blue = dtype == u8 ? Value(10, 20, 200) : Value(0.1, 0.2, 0.8);
   for (const std::int64_t channels : colors) {
     const Input x{dtype, image_shape(size, channels), Data::image};
-    for (const Params& params : std::vector<Params>{{}, {{"color", blue}}, {{"softness", 0}}, {{"threshold", 0.1}, {"softness", 0.6}}}) {
+    for (const Params& params :
+         std::vector<Params>{{}, {{"color", blue}}, {{"softness", 0}}, {{"threshold", 0.1}, {"softness", 0.6}}}) {
       to.push_back({"chroma_key", {x}, dtype, image_shape(size, 4), params});
     }
   }
@@ -143,11 +152,7 @@ void add_preprocess(Cases& to, Size size) {
     const Input x{u8, image_shape(size, channels), Data::image};
     to.push_back({"preprocess", {x}, f32, {1, 3, 11, 13}, {{"size", {11, 13}}}});
     to.push_back({"preprocess", {x}, f32, {1, 3, 40, 29}, {{"normalize", false}}});
-    to.push_back({"preprocess",
-                  {x},
-                  f32,
-                  {1, 3, 6, 70},
-                  {{"mean", {0.1, 0.2, 0.3}}, {"std", {0.5, 2.0, 1.0}}}});
+    to.push_back({"preprocess", {x}, f32, {1, 3, 6, 70}, {{"mean", {0.1, 0.2, 0.3}}, {"std", {0.5, 2.0, 1.0}}}});
   }
 }
 

@@ -132,9 +132,12 @@ void add_making_cases(Cases& to) {
   const std::vector<Shape> shapes = {{}, {0}, {1}, {7}, {2, 3, 5}, {40'001}};
   for (const Shape& shape : shapes) {
     for (const DType dtype : all_dtypes) {
-      for (const Params& params :
-           std::vector<Params>{{}, {{"start", 5}, {"step", -2}}, {{"start", 0.25}, {"step", 0.1}}, {{"step", 0}},
-                               {{"start", INT64_MAX}, {"step", 3}}, {{"start", -1e9}, {"step", 1.5}}}) {
+      for (const Params& params : std::vector<Params>{{},
+                                                      {{"start", 5}, {"step", -2}},
+                                                      {{"start", 0.25}, {"step", 0.1}},
+                                                      {{"step", 0}},
+                                                      {{"start", INT64_MAX}, {"step", 3}},
+                                                      {{"start", -1e9}, {"step", 1.5}}}) {
         to.push_back({"arange", {}, dtype, shape, params});
       }
     }
@@ -149,8 +152,8 @@ void add_making_cases(Cases& to) {
       }
     }
   }
-  for (const Shape& shape : {Shape{1, 1, 4}, Shape{1, 9, 4}, Shape{9, 1, 4}, Shape{17, 31, 4}, Shape{64, 300, 4},
-                             Shape{0, 5, 4}}) {
+  for (const Shape& shape :
+       {Shape{1, 1, 4}, Shape{1, 9, 4}, Shape{9, 1, 4}, Shape{17, 31, 4}, Shape{64, 300, 4}, Shape{0, 5, 4}}) {
     for (const double phase : {0.0, 0.3, 1.75, -0.25}) {
       to.push_back({"generate_gradient", {}, u8, shape, {{"phase", phase}}});
     }

@@ -29,7 +29,8 @@ Oracle binary(F f, bool zeros_have_signs = true) {
     const Tensor& b = call.inputs[1];
     with_type(call.dtype, [&]<class T>() {
       for_each_point(call.shape, [&](std::size_t i, const auto& point) {
-        answer.points[i] = f(a.values<T>()[broadcast_index(a.shape, point)], b.values<T>()[broadcast_index(b.shape, point)]);
+        answer.points[i] =
+            f(a.values<T>()[broadcast_index(a.shape, point)], b.values<T>()[broadcast_index(b.shape, point)]);
       });
     });
     return answer;
@@ -151,9 +152,8 @@ void add_functions(Oracles& to) {
   to["sqrt"] = function([](Real x, DType) { return Approx(std::sqrt(x)); });
   to["tanh"] = function([](Real x, DType) { return Approx(std::tanh(x)); });
   to["sigmoid"] = function([](Real x, DType) { return Approx(1 / (1 + std::exp(-x))); });
-  to["gelu"] = function([](Real x, DType dtype) {
-    return times(x, (1 + std::erf(x / std::numbers::sqrt2_v<Real>)) / 2, dtype);
-  });
+  to["gelu"] = function(
+      [](Real x, DType dtype) { return times(x, (1 + std::erf(x / std::numbers::sqrt2_v<Real>)) / 2, dtype); });
   to["silu"] = function([](Real x, DType dtype) {
     if (x < 0 && std::isinf(x)) return Approx(0, infinity);
     return Approx(std::isfinite(x) ? x / (1 + std::exp(-x)) : x, std::isfinite(x) ? 2 * least_normal(dtype) : 0);

@@ -60,8 +60,7 @@ Answer randn(const Call& call) {
     const Real angle = 2 * std::numbers::pi_v<Real> * u2;
     const Real value = radius * (i % 2 == 0 ? std::cos(angle) : std::sin(angle));
     // The angle is off by some epsilons of 2 pi, and so is the result, relative to the radius.
-    answer.points[i] = {value * deviation + mean,
-                        16 * eps * radius * std::fabs(deviation) + 2 * eps * std::fabs(mean)};
+    answer.points[i] = {value * deviation + mean, 16 * eps * radius * std::fabs(deviation) + 2 * eps * std::fabs(mean)};
   }
   return answer;
 }

@@ -22,7 +22,8 @@ struct Call {
   double number(std::string_view name, double otherwise) const;
   std::int64_t integer(std::string_view name, std::int64_t otherwise) const;
   // An integer, or a list {y, x}.
-  std::pair<std::int64_t, std::int64_t> two(std::string_view name, std::pair<std::int64_t, std::int64_t> otherwise) const;
+  std::pair<std::int64_t, std::int64_t> two(std::string_view name,
+                                            std::pair<std::int64_t, std::int64_t> otherwise) const;
   std::vector<double> list(std::string_view name, std::vector<double> otherwise) const;
   int axis(std::string_view name, int rank) const;
 };
