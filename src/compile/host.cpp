@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdint>
 #include <cstdlib>
 #include <string_view>
@@ -21,6 +22,12 @@ namespace tessera::compile {
 namespace {
 
 constexpr std::array<std::string_view, 3> level_names = {"sse2", "avx2", "avx512"};  // as VectorLevel counts them
+
+// Streams would take longer than all the rest here.
+std::string hex(std::uint64_t number) {
+  std::array<char, 16> digits{};
+  return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), number, 16).ptr};
+}
 
 #if defined(__x86_64__)
 
@@ -52,16 +59,20 @@ Host detect() {
   const Leaf extended = cpuid(0x80000001);
   const std::uint64_t saved = all(basic.c, bit_OSXSAVE) ? saved_registers() : 0;
 
-  Host host;
+  Host host{.description = "x86"};
   if (all(saved, 0x6) && all(basic.c, bit_AVX | bit_FMA | bit_F16C | bit_MOVBE) &&
       all(more.b, bit_AVX2 | bit_BMI | bit_BMI2) && all(extended.c, bit_LZCNT)) {
     host.level = VectorLevel::avx2;
     constexpr std::uint32_t v4 = bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL;
     if (all(saved, 0xe6) && all(more.b, v4)) host.level = VectorLevel::avx512;
   }
-  // basic.b has the number of the core in it.
-  host.description = core::text(std::hex, "x86 ", vendor.b, '-', basic.a, '-', basic.c, '-', basic.d, '-', more.b, '-',
-                                more.c, '-', more.d, '-', extended.c, '-', extended.d, '-', saved);
+  // basic.b has the number of the core in it, and is left out.
+  for (const std::uint64_t word :
+       {std::uint64_t{vendor.b}, std::uint64_t{basic.a}, std::uint64_t{basic.c}, std::uint64_t{basic.d},
+        std::uint64_t{more.b}, std::uint64_t{more.c}, std::uint64_t{more.d}, std::uint64_t{extended.c},
+        std::uint64_t{extended.d}, saved}) {
+    host.description += ' ' + hex(word);
+  }
   return host;
 }
 
@@ -73,11 +84,7 @@ void set_widths(Host& host) {
 
 #else
 
-Host detect() {
-  Host host;
-  host.description = core::text(std::hex, "hwcap ", getauxval(AT_HWCAP), '-', getauxval(AT_HWCAP2));
-  return host;
-}
+Host detect() { return {.description = "hwcap " + hex(getauxval(AT_HWCAP)) + ' ' + hex(getauxval(AT_HWCAP2))}; }
 
 void set_widths(Host& host) {
   host.has_fma = true;
