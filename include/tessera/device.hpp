@@ -52,18 +52,21 @@ TESSERA_API std::string_view to_string(PowerLevel level) noexcept;
 // One parameter of a kernel, and one kernel: what Device::kernels() tells.
 struct ParamInfo {
   std::string name;
-  std::string type;  // "number", "integer", …
-  Value default_value;
+  std::string type;   // "number", "integer", "boolean", "string", "list of numbers", "list of integers"
+  std::string range;  // what it may be: "0..64", "one of nearest, bilinear"; empty: anything of its type
+  bool is_required = false;
+  Value default_value;  // if it is not required
   std::string documentation;
 };
 struct KernelInfo {
   std::string name;
   std::vector<std::string> inputs;  // their names
+  std::size_t optional_inputs = 0;  // how many of the last ones may be left out
   std::vector<ParamInfo> params;
-  std::vector<DType> dtypes;
-  std::string documentation;
+  std::vector<DType> dtypes;  // of the output
+  std::string documentation;  // one line
 };
-// "fill(value: number = 0)  value; …"
+// "fill(value: number = 0)  value; …"; "softmax(x; axis: integer = -1) for f32, f64  …" if it does not take all types.
 TESSERA_API std::string to_string(const KernelInfo& kernel);
 
 // A processor that runs commands: a shared handle. Any thread may use any device.
