@@ -9,6 +9,7 @@
 #include <array>
 #include <bit>
 #include <cerrno>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <elf.h>
@@ -40,6 +41,8 @@ void require(bool condition, std::string_view otherwise) {
 std::uint64_t external(std::string_view name) {
   if (name == "memcpy") return reinterpret_cast<std::uint64_t>(&std::memcpy);
   if (name == "memmove") return reinterpret_cast<std::uint64_t>(&std::memmove);
+  if (name == "fmod") return reinterpret_cast<std::uint64_t>(static_cast<double (*)(double, double)>(&std::fmod));
+  if (name == "fmodf") return reinterpret_cast<std::uint64_t>(&fmodf);
   if (name == "memset") return reinterpret_cast<std::uint64_t>(&std::memset);
   return 0;
 }
@@ -276,10 +279,15 @@ ObjectCode::ObjectCode(std::span<const std::byte> bytes) {
   __builtin___clear_cache(begin + layout.segments[0].begin, begin + layout.segments[0].end);
 }
 
-void* ObjectCode::find(std::string_view name) const {
+void* ObjectCode::try_find(std::string_view name) const noexcept {
   for (const auto& [known, address] : functions_) {
     if (known == name) return address;
   }
+  return nullptr;
+}
+
+void* ObjectCode::find(std::string_view name) const {
+  if (void* found = try_find(name)) return found;
   refuse(core::text("no function '", name, "'"));
 }
 

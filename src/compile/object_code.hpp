@@ -13,7 +13,7 @@ namespace tessera::compile {
 // Machine code ready to run, made from a relocatable ELF object for this machine: what a compiler writes and what the
 // disk cache keeps. This small loader is all that running cached code takes; no compiler is loaded for it.
 //
-// The code can call memcpy, memmove and memset and nothing else outside itself. It can be moved, not copied; functions
+// The code can call memcpy, memmove, memset, fmod and fmodf and nothing else outside itself. It can be moved, not copied; functions
 // stay where they are.
 class ObjectCode {
  public:
@@ -22,6 +22,7 @@ class ObjectCode {
 
   // The address of a function that the object defines; Error if it does not.
   void* find(std::string_view name) const;
+  void* try_find(std::string_view name) const noexcept;  // null if it does not
 
   // F is a function type: code.function<void(float*)>("kernel")(data).
   template <class F>
