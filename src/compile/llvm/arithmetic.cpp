@@ -156,19 +156,19 @@ Value* Emitter::unary(const ir::Op& op, Value* x) {
     case Code::round:
       return b_.CreateUnaryIntrinsic(llvm::Intrinsic::round, x);
     case Code::rsqrt:
-      return VectorMath(b_, host_).rsqrt(x);
+      return VectorMath(b_, host_.has_fma).rsqrt(x);
     case Code::exp:
-      return VectorMath(b_, host_).exp(x);
+      return VectorMath(b_, host_.has_fma).exp(x);
     case Code::log:
-      return VectorMath(b_, host_).log(x);
+      return VectorMath(b_, host_.has_fma).log(x);
     case Code::sin:
-      return VectorMath(b_, host_).sin(x);
+      return VectorMath(b_, host_.has_fma).sin(x);
     case Code::cos:
-      return VectorMath(b_, host_).cos(x);
+      return VectorMath(b_, host_.has_fma).cos(x);
     case Code::tanh:
-      return VectorMath(b_, host_).tanh(x);
+      return VectorMath(b_, host_.has_fma).tanh(x);
     default:
-      return VectorMath(b_, host_).erf(x);
+      return VectorMath(b_, host_.has_fma).erf(x);
   }
 }
 
@@ -188,7 +188,7 @@ Value* Emitter::binary(Code code, ir::Type type, Value* a, Value* b) {
     case Code::max:
       return minimum(code, type, a, b);
     case Code::pow:
-      return is_float ? VectorMath(b_, host_).pow(a, b) : integer_power(type, a, b);
+      return is_float ? VectorMath(b_, host_.has_fma).pow(a, b) : integer_power(type, a, b);
     case Code::bit_and:
       return b_.CreateAnd(a, b);
     case Code::bit_or:
@@ -277,7 +277,7 @@ Value* Emitter::integer_power(ir::Type type, Value* x, Value* n) {
   llvm::PHINode* left = b_.CreatePHI(of, 2);
   llvm::PHINode* power = b_.CreatePHI(of, 2);
   llvm::PHINode* result = b_.CreatePHI(of, 2);
-  Value* any = of->isVectorTy() ? b_.CreateOrReduce(left) : left;
+  Value* any = of->isVectorTy() ? static_cast<Value*>(b_.CreateOrReduce(left)) : left;
   b_.CreateCondBr(b_.CreateICmpNE(any, llvm::Constant::getNullValue(any->getType())), body, end);
   b_.SetInsertPoint(body);
   Value* is_odd = b_.CreateICmpNE(b_.CreateAnd(left, one), zero);

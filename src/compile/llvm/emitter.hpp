@@ -125,7 +125,8 @@ class Emitter {
   void emit_row(llvm::Value* extent, const Stage& stage, const Points& rows);
   void emit_row_body(const Stage& stage, const Points& rows, llvm::Value* j, int lanes, int vectors);
   std::pair<llvm::Value*, llvm::Value*> safe_range(const Stage& stage, const Points& rows, llvm::Value* extent);
-  void find_shifted_loads(ir::Id id, std::vector<ir::Id>& found, std::vector<bool>& seen, ir::Id root) const;
+  void find_row_loads(ir::Id id, ir::Id extent, std::vector<ir::Id>& found, std::vector<bool>& seen) const;
+  bool is_materialised(ir::Id id) const { return analysis_.is_materialised[static_cast<std::size_t>(id)]; }
   int vectors_for(int cost) const;
   Values compute_anew(ir::Id id, const Points& points);
   std::vector<ir::Id> kept_values() const;
@@ -148,8 +149,8 @@ class Emitter {
   int lanes_ = 1;           // of the code being emitted now
   bool streaming_ = false;  // the function being emitted stores past the caches
   std::vector<Known> known_;
-  std::vector<ir::Id> safe_loads_;  // loads whose last index is inside here
-  Points safe_points_;
+  std::vector<ir::Id> safe_loads_;  // loads whose last index is inside…
+  Values safe_places_;              // …where the last coordinate is one of these
 
   // Of the function being emitted.
   llvm::Function* function_ = nullptr;

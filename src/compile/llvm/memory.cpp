@@ -63,7 +63,7 @@ Emitter::Lanes Emitter::loaded(Id id, const Point& point) {
   const ir::Op& op = program_[id];
   const auto buffer = static_cast<std::size_t>(op.index);
   const bool is_safe_here = std::ranges::find(safe_loads_, id) != safe_loads_.end() &&
-                            std::ranges::find(safe_points_, point) != safe_points_.end();
+                            std::ranges::find(safe_places_, point.back()) != safe_places_.end();
   Values indices;
   std::vector<bool> is_checked;
   for (std::size_t axis = 0; axis < op.operands.size(); ++axis) {

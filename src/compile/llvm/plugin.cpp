@@ -35,7 +35,7 @@ std::unique_ptr<llvm::Module> emit(llvm::LLVMContext& context, const HostTarget&
   return module;
 }
 
-std::vector<std::byte> compile(const ir::Program& program, const Tiling& tiling, const Host& host, const Dump& dump) {
+std::vector<std::byte> compile_object(const ir::Program& program, const Tiling& tiling, const Host& host, const Dump& dump) {
   const HostTarget& target = target_for(host);
   llvm::LLVMContext context;
   auto module = emit(context, target, program, tiling);
@@ -49,4 +49,4 @@ std::vector<std::byte> compile(const ir::Program& program, const Tiling& tiling,
 }  // namespace tessera::compile
 
 extern "C" __attribute__((visibility("default"))) const tessera::compile::Plugin tessera_llvm_plugin = {
-    tessera::compile::emitter_version, &tessera::compile::compile};
+    tessera::compile::emitter_version, &tessera::compile::compile_object};

@@ -59,7 +59,7 @@ Emitter::Emitter(llvm::Module& module, const ir::Program& program, const Tiling&
       host_(host),
       analysis_(program, tiling),
       b_(context_),
-      natural_lanes_(std::max(1, host.vector_bits / analysis_.lane_bits)) {}
+      natural_lanes_(std::max(1, static_cast<int>(host.vector_bits) / analysis_.lane_bits)) {}
 
 void Emitter::emit() {
   emit_scratch_function();
@@ -86,7 +86,7 @@ void Emitter::begin_function(llvm::Function* function) {
   known_.clear();
   known_.emplace_back();
   safe_loads_.clear();
-  safe_points_.clear();
+  safe_places_.clear();
   prefetched_.clear();
   lanes_ = 1;
   function->addFnAttr(llvm::Attribute::NoUnwind);
@@ -478,30 +478,43 @@ void Emitter::emit_row_body(const Stage& stage, const Points& rows, Value* j, in
       points.push_back(point);
     }
   }
-  if (lanes > 1) safe_points_ = points;
+  if (lanes > 1) {
+    for (const Point& point : points) safe_places_.push_back(point.back());
+  }
   stage.body(points);
-  safe_points_.clear();
+  safe_places_.clear();
   lanes_ = 1;
 }
 
-// Loads at the stage's own points whose last index may be over the border.
-void Emitter::find_shifted_loads(Id id, std::vector<Id>& found, std::vector<bool>& seen, Id root) const {
+// Loads whose last index may be over the border and depends on the last coordinate of the stage's points alone.
+void Emitter::find_row_loads(Id id, Id extent, std::vector<Id>& found, std::vector<bool>& seen) const {
   if (seen[static_cast<std::size_t>(id)]) return;
   seen[static_cast<std::size_t>(id)] = true;
   const ir::Op& op = program_[id];
-  if (op.region != program_[root].region || op.shape != program_[root].shape) return;
-  if (analysis_.is_materialised[static_cast<std::size_t>(id)] && id != root) return;
-  if (op.code == Code::load) {
+  if (op.code == Code::loop) {
+    const ir::Region& body = program_.regions[static_cast<std::size_t>(op.index)];
+    for (Id result : body.results) find_row_loads(result, extent, found, seen);
+  } else if (op.shape.empty() || op.shape.back() != extent || analysis_.is_materialised[static_cast<std::size_t>(id)]) {
+    return;
+  } else if (op.code == Code::load) {
     const int last = static_cast<int>(op.operands.size()) - 1;
-    if (last >= 0 && !is_inside(op.operands.back(), op.index, last) && is_place(program_, op.operands.back())) {
+    if (last < 0 || is_inside(op.operands.back(), op.index, last)) return;
+    const Id index = op.operands.back();
+    const std::vector<Id>& shape = program_[index].shape;
+    const auto is_one = [&](Id of) {
+      std::int64_t value = 0;
+      return ir::is_constant(program_, of, value) && value == 1;
+    };
+    if (!shape.empty() && shape.back() == extent && std::all_of(shape.begin(), shape.end() - 1, is_one) &&
+        is_place(program_, index)) {
       found.push_back(id);
     }
-  } else if (is_elementwise(op.code)) {
-    for (Id operand : op.operands) find_shifted_loads(operand, found, seen, root);
+  } else if (is_elementwise(op.code) || op.code == Code::broadcast || op.code == Code::mma || op.code == Code::result) {
+    for (Id operand : op.operands) find_row_loads(operand, extent, found, seen);
   }
 }
 
-// From where to where along a row the shifted loads stay inside of their buffers; they are safe there.
+// From where to where along a row those loads stay inside of their buffers; they are safe there.
 std::pair<Value*, Value*> Emitter::safe_range(const Stage& stage, const Points& rows, Value* extent) {
   Value* begin = i64(0);
   Value* end = extent;
@@ -509,24 +522,26 @@ std::pair<Value*, Value*> Emitter::safe_range(const Stage& stage, const Points& 
   std::vector<Id> loads;
   if (stage.root != ir::none) {
     std::vector<bool> seen(program_.ops.size());
-    find_shifted_loads(stage.root, loads, seen, stage.root);
+    const ir::Op& root = program_[stage.root];
+    if (is_materialised(stage.root)) {
+      for (Id operand : root.operands) find_row_loads(operand, root.shape.back(), loads, seen);
+      if (root.code == Code::load) find_row_loads(stage.root, root.shape.back(), loads, seen);
+    } else {
+      find_row_loads(stage.root, root.shape.back(), loads, seen);
+    }
   }
   const Scope scope(known_);
   lanes_ = natural_lanes_;
   for (Id id : loads) {
     const ir::Op& op = program_[id];
-    bool is_safe = true;
-    for (const Point& row : rows) {
-      Point point = row;
-      point.push_back({i64(0), i64(1), false});
-      const Lanes index = eval(op.operands.back(), operand_point(op, op.operands.back(), point));
-      is_safe &= !index.is_vector && index.stride && is_constant_one(index.stride);
-      if (!is_safe) break;
-      Value* left = b_.CreateSub(dims_[static_cast<std::size_t>(op.index)].back(), index.base);
-      begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, begin, b_.CreateNeg(index.base));
-      end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, left);
-    }
-    if (is_safe) safe_loads_.push_back(id);
+    Point point(program_[op.operands.back()].shape.size(), uniform(i64(0)));
+    point.back() = {i64(0), i64(1), false};
+    const Lanes index = eval(op.operands.back(), point);
+    if (index.is_vector || !index.stride || !is_constant_one(index.stride)) continue;
+    Value* left = b_.CreateSub(dims_[static_cast<std::size_t>(op.index)].back(), index.base);
+    begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, begin, b_.CreateNeg(index.base));
+    end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, left);
+    safe_loads_.push_back(id);
   }
   lanes_ = 1;
   if (stage.alignment) {
