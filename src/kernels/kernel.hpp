@@ -50,8 +50,8 @@ struct ParamSpec {
   // What a number, or each of a list, may be, both ends included; without limits also NaN and the infinities.
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
-  std::vector<std::string> choices;  // of a string
-  bool is_required = false;          // there is no default
+  std::vector<std::string> choices = {};  // of a string
+  bool is_required = false;               // there is no default
 
   bool allows(double number) const noexcept {
     return (std::isinf(min) && std::isinf(max)) || (number >= min && number <= max);
