@@ -36,31 +36,22 @@ Plan plan_of_one_type(const Call& call, std::function<void()> body) {
 }
 
 Kernel binary(std::string name, std::vector<std::string> aliases, std::string documentation, Binary function) {
-  const auto plan = [function](const Call& call) {
-    Plan made = plan_of_one_type(
-        call, [function] { tile::Output().store(function(input_like_output(0), input_like_output(1))); });
-    made.only_scalars_vary = true;
-    return made;
-  };
+  const auto body = [function] { tile::Output().store(function(input_like_output(0), input_like_output(1))); };
   return {.name = std::move(name),
           .inputs = {"a", "b"},
           .dtypes = to_vector(all_dtypes),
           .documentation = std::move(documentation),
           .aliases = std::move(aliases),
-          .plan = plan};
+          .plan = [body](const Call& call) { return plan_of_one_type(call, body); }};
 }
 
 Kernel unary(std::string name, std::string documentation, Unary function) {
-  const auto plan = [function](const Call& call) {
-    Plan made = plan_of_one_type(call, [function] { tile::Output().store(function(input_like_output(0))); });
-    made.only_scalars_vary = true;
-    return made;
-  };
+  const auto body = [function] { tile::Output().store(function(input_like_output(0))); };
   return {.name = std::move(name),
           .inputs = {"x"},
           .dtypes = to_vector(all_dtypes),
           .documentation = std::move(documentation),
-          .plan = plan};
+          .plan = [body](const Call& call) { return plan_of_one_type(call, body); }};
 }
 
 // A function of real numbers: integers go through f64.
@@ -232,16 +223,12 @@ Kernel clamp() {
 }
 
 Kernel cast() {
+  const auto body = [] { tile::Output().store(tile::cast(input_like_output(0), tile::Output().dtype())); };
   return {.name = "cast",
           .inputs = {"x"},
           .dtypes = to_vector(all_dtypes),
           .documentation = "x in the output's type: towards zero, saturated, NaN becomes 0",
-          .plan = [](const Call& call) {
-            Plan plan = pointwise_plan(
-                call, [] { tile::Output().store(tile::cast(input_like_output(0), tile::Output().dtype())); });
-            plan.only_scalars_vary = true;
-            return plan;
-          }};
+          .plan = [body](const Call& call) { return pointwise_plan(call, body); }};
 }
 
 Plan plan_fill(const Call& call) {
