@@ -119,7 +119,7 @@ struct Kernel {
   std::function<Plan(const Call& call)> plan;
 
   // Set by add() and adopt().
-  std::size_t number = 0;          // tells kernels apart; small
+  std::size_t number = 0;               // tells kernels apart; small
   std::vector<Argument> defaults = {};  // in the order of `params`
   void set_defaults();
 
