@@ -52,18 +52,21 @@ TESSERA_API std::string_view to_string(PowerLevel level) noexcept;
 // One parameter of a kernel, and one kernel: what Device::kernels() tells.
 struct ParamInfo {
   std::string name;
-  std::string type;  // "number", "integer", …
-  Value default_value;
+  std::string type;   // "number", "integer", "boolean", "string", "list of numbers", "list of integers"
+  std::string range;  // what it may be: "0..64", "one of nearest, bilinear"; empty: anything of its type
+  bool is_required = false;
+  Value default_value;  // if it is not required
   std::string documentation;
 };
 struct KernelInfo {
   std::string name;
   std::vector<std::string> inputs;  // their names
+  std::size_t optional_inputs = 0;  // how many of the last ones may be left out
   std::vector<ParamInfo> params;
-  std::vector<DType> dtypes;
-  std::string documentation;
+  std::vector<DType> dtypes;  // of the output
+  std::string documentation;  // one line
 };
-// "fill(value: number = 0)  value; …"
+// "fill(value: number = 0)  value; …"; "softmax(x; axis: integer = -1) for f32, f64  …" if it does not take all types.
 TESSERA_API std::string to_string(const KernelInfo& kernel);
 
 // A processor that runs commands: a shared handle. Any thread may use any device.
@@ -106,14 +109,18 @@ class TESSERA_API Device {
   // With any contents: for outputs that are written whole.
   Buffer empty(const Shape& shape, DType dtype = f32) const;
 
-  // Runs a kernel and returns when the output is written: on the caller's thread if nothing is ahead of it. Throws
-  // if the call is wrong (and has changed nothing) or if the command fails.
+  // Runs a kernel, by its name or as it is (tile.hpp), and returns when the output is written: on the caller's thread
+  // if nothing is ahead of it. Throws if the call is wrong (and has changed nothing) or if the command fails. The first
+  // call of a kind compiles the kernel.
   void run(std::string_view kernel, const BufferList& inputs, const Buffer& output, const Params& params = {}) const;
+  void run(const tile::Kernel& kernel, const BufferList& inputs, const Buffer& output, const Params& params = {}) const;
 
   // The same without waiting. Never blocks, never throws for a wrong call: the command has then already failed, has
   // changed nothing, and its wait() throws. Work so small that handing it over would cost more than doing it is done
-  // before submit returns.
+  // before submit returns; what has to be compiled first is not.
   Command submit(std::string_view kernel, const BufferList& inputs, const Buffer& output,
+                 const Params& params = {}) const;
+  Command submit(const tile::Kernel& kernel, const BufferList& inputs, const Buffer& output,
                  const Params& params = {}) const;
 
   // As the Command's members, by number, which is known for at least 65,536 commands after the end of its own.

@@ -3,7 +3,9 @@
 #include <tessera/device.hpp>
 #include <tessera/params.hpp>
 #include <tessera/shape.hpp>
+#include <tessera/tile.hpp>
 
+#include "core/inline_vector.hpp"
 #include "ir/ir.hpp"
 
 #include <cmath>
@@ -23,15 +25,20 @@ struct Kernel;
 // The value of a parameter as a kernel gets it: checked against its ParamSpec.
 struct Argument {
   double number = 0;
-  std::int64_t integer = 0;      // the exact value, if it is a whole number
+  std::int64_t integer = 0;  // the exact value, if it is a whole number
   bool is_integer = false;
   bool is_given = false;         // by the caller, not the default
   const Value* value = nullptr;  // the whole of it, for strings and lists; lives as long as the call is looked at
 
+  bool boolean() const { return value->boolean(); }
   std::string_view string() const { return value->string(); }
+  // Of a list; a single number counts as a list of one.
   std::vector<double> numbers() const;
   std::vector<std::int64_t> integers() const;
 };
+
+// Those of a call; the first few need no allocation.
+using Arguments = core::InlineVector<Argument, 4>;
 
 struct ParamSpec {
   enum class Kind : std::uint8_t { number, integer, boolean, string, numbers, integers };  // the last two: lists
@@ -43,8 +50,8 @@ struct ParamSpec {
   // What a number, or each of a list, may be, both ends included; without limits also NaN and the infinities.
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
-  std::vector<std::string> choices;  // of a string
-  bool is_required = false;          // there is no default
+  std::vector<std::string> choices = {};  // of a string
+  bool is_required = false;               // there is no default
 
   bool allows(double number) const noexcept {
     return (std::isinf(min) && std::isinf(max)) || (number >= min && number <= max);
@@ -81,6 +88,11 @@ struct Plan {
   // Every point depends on the same point of the inputs only (load_like and nothing else that knows of places): axes
   // may be merged.
   bool is_pointwise = false;
+  // For a pointwise plan: while all operands have one type and one shape, the parameters change nothing but the
+  // scalars, each of which is the parameter of its name as it is. Such calls are then planned once for each type.
+  bool only_scalars_vary = false;
+  // The body is a user's: whether it is pointwise is found out from the program.
+  bool is_unknown = false;
   // Runtime scalars, in the order of tile::detail::scalar(0), (1), …
   struct Scalar {
     std::string_view name;
@@ -97,18 +109,23 @@ struct Plan {
 // A kernel by name: what it takes, and how a call of it is done.
 struct Kernel {
   std::string name;
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs = {};
   std::size_t optional_inputs = 0;  // how many of the last ones may be left out
-  std::vector<ParamSpec> params;
+  std::vector<ParamSpec> params = {};
   std::vector<DType> dtypes;  // of the output: what info() tells; `plan` checks
   std::string documentation;
-  std::vector<std::string> aliases;
+  std::vector<std::string> aliases = {};
   // Checks types and shapes and says how it is done. Throws an Error that names the culprit: use the functions below.
   std::function<Plan(const Call& call)> plan;
 
+  // Set by add() and adopt().
+  std::size_t number = 0;               // tells kernels apart; small
+  std::vector<Argument> defaults = {};  // in the order of `params`
+  void set_defaults();
+
   void check_count(std::size_t given) const;
   // Appends the parameters' values, in the order of `params`, with their defaults.
-  void bind(const Params& given, std::vector<Argument>& arguments) const;
+  void bind(const Params& given, Arguments& arguments) const;
   KernelInfo info() const;
 };
 
@@ -129,13 +146,15 @@ Plan plain_plan(const Call& call, std::function<void()> body);
 // The plan of an element-wise kernel: the inputs broadcast to the output (NumPy), whose shape must be theirs together.
 Plan pointwise_plan(const Call& call, std::function<void()> body);
 
-// The kernel of a name or alias; Errc::unknown_kernel with the nearest name. It stays as it is while the reference is
-// held, also if another is registered under its name.
-std::shared_ptr<const Kernel> find(std::string_view name);
+// The kernel of a name or alias; Errc::unknown_kernel with the nearest name. Kernels are never destroyed: a reference
+// stays good, also if another is registered under the name.
+const Kernel& find(std::string_view name);
 // All of them, by name.
-std::vector<std::shared_ptr<const Kernel>> all();
+std::vector<const Kernel*> all();
 // Adds a kernel; one that was added before under its name is replaced, a built-in one is not: Errc::invalid_argument.
-void add(Kernel kernel);
+const Kernel& add(Kernel kernel);
+// Makes a kernel that has no name in the registry ready for calls.
+const Kernel& adopt(Kernel kernel);
 
 // The built-in ones, a file each.
 std::vector<Kernel> elementwise_kernels();
@@ -146,8 +165,17 @@ std::vector<Kernel> image_filter_kernels();
 std::vector<Kernel> image_color_kernels();
 std::vector<Kernel> image_geometry_kernels();
 
-// A kernel of the user's, and one from text.
+// Adjacent axes that all of these step through alike become one, and extents of 1 that all have go: for pointwise
+// plans. The first is the output's, to which the others broadcast; all get its rank, at least 1.
+void merge_axes(std::vector<Shape>& shapes);
+
+// The program of a call's plan, made for buffers of these extents (-1: any). Errc::invalid_kernel.
+ir::Program trace(const Call& call, const Plan& plan, const std::vector<std::vector<std::int64_t>>& dims);
+
+// A kernel of the user's, and one from text. of() is that of calls which name no kernel but bring it: always the same
+// one for a handle and its copies.
 Kernel from_tile_kernel(const tile::Kernel& kernel);
+const Kernel& of(const tile::Kernel& kernel);
 Kernel from_text(std::string_view name, std::vector<std::string> inputs, std::string_view expression,
                  const Params& params);
 

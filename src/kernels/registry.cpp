@@ -5,65 +5,141 @@
 
 #include <algorithm>
 #include <array>
-#include <unordered_map>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
 #include <vector>
 
 namespace tessera::kernels {
 
 namespace {
 
-// By name. The parameters' order is the one in which the implementations get them.
-const std::array<Kernel, op_count>& table() {
-  static const std::array<Kernel, op_count> kernels = {{
-      {Op::copy, "copy", {"x"}, {}, "x"},
-      {Op::elementwise_add, "elementwise_add", {"a", "b"}, {}, "a + b; integers wrap around"},
-      {Op::elementwise_mul, "elementwise_mul", {"a", "b"}, {}, "a * b; integers wrap around"},
-      {Op::fill,
-       "fill",
-       {},
-       {{"value", 0, "what every element becomes"}},
-       "value; rounded to the nearest and saturated for integers"},
-      {Op::relu,
-       "relu",
-       {"x"},
-       {{"slope", 0, "the factor below 0"}},
-       "x, or slope * x below 0; rounded to the nearest and saturated for integers"},
-      {Op::scale,
-       "scale",
-       {"x"},
-       {{"factor", 1, "what every element is multiplied with"}},
-       "x * factor; rounded to the nearest and saturated for integers"},
-  }};
-  return kernels;
-}
+// A name for good; what it means may be replaced.
+struct Entry {
+  std::string name;
+  bool is_built_in = false;
+  std::atomic<const Kernel*> kernel{nullptr};
+  Entry* next = nullptr;  // in its bucket
+};
 
-using Index = std::unordered_map<std::string_view, const Kernel*>;
+// Readers take no lock: entries and kernels are never destroyed, and an entry is whole before it hangs in its bucket.
+class Registry {
+ public:
+  // Threads may outlive main.
+  static Registry& instance() {
+    static auto& registry = *new Registry();
+    return registry;
+  }
 
-const Index& index() {
-  static const Index by_name = [] {
-    Index made;
-    for (const Kernel& kernel : table()) made.emplace(kernel.name, &kernel);
-    made.emplace("multiply", made.at("elementwise_mul"));
-    made.emplace("scalar_mul", made.at("scale"));
-    return made;
-  }();
-  return by_name;
-}
+  const Kernel* find(std::string_view name) const noexcept {
+    const Entry* entry = find_entry(name);
+    return entry ? entry->kernel.load(std::memory_order_acquire) : nullptr;
+  }
+
+  const Kernel& add(Kernel kernel, bool is_built_in) {
+    const std::scoped_lock lock(mutex_);
+    check_names(kernel);
+    const Kernel& kept = keep(std::move(kernel));
+    set(kept.name, kept, is_built_in);
+    for (const std::string& alias : kept.aliases) set(alias, kept, is_built_in);
+    return kept;
+  }
+
+  const Kernel& adopt(Kernel kernel) {
+    const std::scoped_lock lock(mutex_);
+    return keep(std::move(kernel));
+  }
+
+  std::vector<const Entry*> entries() const {
+    const std::scoped_lock lock(mutex_);
+    std::vector<const Entry*> all;
+    for (const auto& entry : entries_) all.push_back(entry.get());
+    std::ranges::sort(all, {}, &Entry::name);
+    return all;
+  }
+
+ private:
+  static constexpr std::size_t buckets = 1024;  // several times the number of kernels
+
+  Registry() {
+    for (auto* list : {elementwise_kernels, reduction_kernels, linear_kernels, making_kernels, image_filter_kernels,
+                       image_color_kernels, image_geometry_kernels}) {
+      for (Kernel& kernel : list()) add(std::move(kernel), true);
+    }
+  }
+
+  static std::size_t bucket(std::string_view name) noexcept { return std::hash<std::string_view>()(name) % buckets; }
+
+  Entry* find_entry(std::string_view name) const noexcept {
+    Entry* entry = heads_[bucket(name)].load(std::memory_order_acquire);
+    while (entry && entry->name != name) entry = entry->next;
+    return entry;
+  }
+
+  // All under the mutex.
+  void check_names(const Kernel& kernel) const {
+    if (kernel.name.empty()) throw Error(Errc::invalid_argument, "a kernel needs a name");
+    const auto check = [&](const std::string& name) {
+      const Entry* entry = find_entry(name);
+      if (!entry || !entry->is_built_in) return;
+      throw Error(Errc::invalid_argument, core::text("[", name, "] is a built-in kernel and cannot be replaced"));
+    };
+    check(kernel.name);
+    for (const std::string& alias : kernel.aliases) check(alias);
+  }
+
+  const Kernel& keep(Kernel kernel) {
+    kernels_.push_back(std::make_unique<Kernel>(std::move(kernel)));
+    Kernel& kept = *kernels_.back();
+    kept.number = kernels_.size() - 1;
+    kept.set_defaults();
+    return kept;
+  }
+
+  void set(const std::string& name, const Kernel& kernel, bool is_built_in) {
+    if (Entry* entry = find_entry(name)) {
+      entry->kernel.store(&kernel, std::memory_order_release);
+      return;
+    }
+    entries_.push_back(std::make_unique<Entry>());
+    Entry& entry = *entries_.back();
+    entry.name = name;
+    entry.is_built_in = is_built_in;
+    entry.kernel.store(&kernel, std::memory_order_relaxed);
+    std::atomic<Entry*>& head = heads_[bucket(name)];
+    entry.next = head.load(std::memory_order_relaxed);
+    head.store(&entry, std::memory_order_release);
+  }
+
+  std::array<std::atomic<Entry*>, buckets> heads_{};
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<Entry>> entries_;
+  std::vector<std::unique_ptr<Kernel>> kernels_;  // replaced ones too: commands and callers may still hold them
+};
 
 }  // namespace
 
-std::span<const Kernel> all() { return table(); }
-
 const Kernel& find(std::string_view name) {
-  const Index& by_name = index();
-  const auto found = by_name.find(name);
-  if (found != by_name.end()) [[likely]]
-    return *found->second;
+  const Registry& registry = Registry::instance();
+  if (const Kernel* kernel = registry.find(name)) [[likely]]
+    return *kernel;
   std::vector<std::string_view> names;
-  for (const auto& entry : by_name) names.push_back(entry.first);
-  std::ranges::sort(names);  // the same suggestion every time
+  for (const Entry* entry : registry.entries()) names.push_back(entry->name);
   throw Error(Errc::unknown_kernel,
               core::text("there is no kernel '", name.substr(0, 64), "'", core::suggestion(name, names)));
 }
+
+std::vector<const Kernel*> all() {
+  std::vector<const Kernel*> kernels;
+  for (const Entry* entry : Registry::instance().entries()) {
+    const Kernel* kernel = entry->kernel.load(std::memory_order_acquire);
+    if (kernel->name == entry->name) kernels.push_back(kernel);  // else it is an alias
+  }
+  return kernels;
+}
+
+const Kernel& add(Kernel kernel) { return Registry::instance().add(std::move(kernel), false); }
+const Kernel& adopt(Kernel kernel) { return Registry::instance().adopt(std::move(kernel)); }
 
 }  // namespace tessera::kernels

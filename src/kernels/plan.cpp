@@ -1,0 +1,172 @@
+// What kernels' plans check and have in common.
+#include <tessera/error.hpp>
+
+#include "core/text.hpp"
+#include "kernels/kernel.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace tessera::kernels {
+
+using core::text;
+
+namespace {
+
+std::string to_text(const Operand& operand) { return to_string(operand.dtype, *operand.shape); }
+
+// How a rank is said: "2", "2 to 4".
+std::string ranks(int least, int most) { return least == most ? std::to_string(least) : text(least, " to ", most); }
+
+// The extent of an axis, counted from the last one; axes that are not there count as 1.
+std::int64_t extent_from_end(const Shape& shape, int from_end) {
+  return from_end < shape.rank() ? shape[shape.rank() - 1 - from_end] : 1;
+}
+
+bool broadcasts_to(const Shape& from, const Shape& to) {
+  if (from.rank() > to.rank()) return false;
+  for (int i = 0; i < from.rank(); ++i) {
+    const std::int64_t extent = extent_from_end(from, i);
+    if (extent != 1 && extent != extent_from_end(to, i)) return false;
+  }
+  return true;
+}
+
+// What the inputs, each of which broadcasts to the output, are together.
+Shape broadcast_shape(std::span<const Operand> inputs) {
+  std::array<std::int64_t, Shape::max_rank> dims{};
+  int rank = 0;
+  for (const Operand& input : inputs) rank = std::max(rank, input.shape->rank());
+  for (int i = 0; i < rank; ++i) {
+    std::int64_t& dim = dims[static_cast<std::size_t>(rank - 1 - i)];
+    dim = 1;
+    for (const Operand& input : inputs) {
+      if (dim == 1) dim = extent_from_end(*input.shape, i);
+    }
+  }
+  return Shape(std::span(dims.data(), static_cast<std::size_t>(rank)));
+}
+
+}  // namespace
+
+void fail(const Call& call, Errc code, std::string_view what) {
+  throw Error(code, text("[", call.kernel.name, "] ", what));
+}
+
+std::string describe_input(const Call& call, std::size_t index) {
+  const std::string& name = call.kernel.inputs[index];
+  return text("[", call.kernel.name, "] input ", index, name.empty() ? "" : text(" (", name, ")"));
+}
+
+void check_same_as_output(const Call& call, std::size_t index) {
+  const Operand& input = call.inputs[index];
+  const bool has_dtype = input.dtype == call.output.dtype;
+  if (has_dtype && *input.shape == *call.output.shape) return;
+  throw Error(
+      has_dtype ? Errc::shape_mismatch : Errc::dtype_mismatch,
+      text(describe_input(call, index), " must be ", to_text(call.output), " like the output, got ", to_text(input)));
+}
+
+void check_dtype(const Call& call, std::size_t index, DType wanted) {
+  const Operand& input = call.inputs[index];
+  if (input.dtype == wanted) return;
+  throw Error(Errc::dtype_mismatch,
+              text(describe_input(call, index), " must be ", to_string(wanted), ", got ", to_text(input)));
+}
+
+void check_dtype_in(const Call& call, DType given, std::string_view what, std::span<const DType> allowed) {
+  if (std::ranges::find(allowed, given) != allowed.end()) return;
+  std::string types;
+  for (std::size_t i = 0; i < allowed.size(); ++i) {
+    types += text(i == 0 ? "" : i + 1 == allowed.size() ? " or " : ", ", to_string(allowed[i]));
+  }
+  fail(call, Errc::dtype_mismatch, text(what, " must be ", types, ", got ", to_string(given)));
+}
+
+void check_output_shape(const Call& call, const Shape& wanted) {
+  if (*call.output.shape == wanted) return;
+  fail(call, Errc::shape_mismatch,
+       text("output must be ", to_string(call.output.dtype, wanted), ", got ", to_text(call.output)));
+}
+
+void check_output_dtype(const Call& call, DType wanted) {
+  if (call.output.dtype == wanted) return;
+  fail(call, Errc::dtype_mismatch,
+       text("output must be ", to_string(wanted, *call.output.shape), ", got ", to_text(call.output)));
+}
+
+void check_rank(const Call& call, std::size_t index, int least, int most) {
+  const Operand& input = call.inputs[index];
+  if (input.shape->rank() >= least && input.shape->rank() <= most) return;
+  throw Error(Errc::shape_mismatch,
+              text(describe_input(call, index), " must have rank ", ranks(least, most), ", got ", to_text(input)));
+}
+
+int checked_axis(const Call& call, std::string_view param, int rank) {
+  const Argument& axis = call[param];
+  if (axis.integer >= -rank && axis.integer < rank) {
+    return static_cast<int>(axis.integer < 0 ? axis.integer + rank : axis.integer);
+  }
+  if (rank == 0) fail(call, Errc::invalid_parameter, text("parameter '", param, "': a buffer of rank 0 has no axes"));
+  fail(call, Errc::invalid_parameter,
+       text("parameter '", param, "' must be between ", -rank, " and ", rank - 1, ", got ", axis.integer));
+}
+
+Plan plain_plan(const Call& call, std::function<void()> body) {
+  Plan plan;
+  plan.shapes.reserve(call.inputs.size() + 1);
+  plan.shapes.push_back(*call.output.shape);
+  for (const Operand& input : call.inputs) plan.shapes.push_back(*input.shape);
+  plan.body = std::move(body);
+  return plan;
+}
+
+Plan pointwise_plan(const Call& call, std::function<void()> body) {
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    const Operand& input = call.inputs[i];
+    if (broadcasts_to(*input.shape, *call.output.shape)) continue;
+    // Where ranks are equal, or with one input, broadcasting is hardly what was meant.
+    const bool is_plain = input.shape->rank() == call.output.shape->rank() || call.inputs.size() == 1;
+    throw Error(Errc::shape_mismatch,
+                text(describe_input(call, i), " must be ", to_string(input.dtype, *call.output.shape),
+                     is_plain ? " like the output" : " or broadcast to it", ", got ", to_text(input)));
+  }
+  if (!call.inputs.empty()) {
+    const Shape together = broadcast_shape(call.inputs);
+    if (together != *call.output.shape) {
+      fail(call, Errc::shape_mismatch,
+           text("output must be ", to_string(call.output.dtype, together), ", the shape of its inputs together, got ",
+                to_text(call.output)));
+    }
+  }
+  Plan plan = plain_plan(call, std::move(body));
+  plan.is_pointwise = true;
+  return plan;
+}
+
+void merge_axes(std::vector<Shape>& shapes) {
+  const int rank = shapes[0].rank();
+  std::vector<std::vector<std::int64_t>> merged(shapes.size());
+  std::vector<bool> repeated, last_repeated;  // which shapes have extent 1 along the axis, and along the last one kept
+  for (int from_end = rank - 1; from_end >= 0; --from_end) {
+    if (extent_from_end(shapes[0], from_end) == 1) continue;
+    repeated.clear();
+    for (const Shape& shape : shapes) repeated.push_back(extent_from_end(shape, from_end) == 1);
+    const bool is_alike = !merged[0].empty() && repeated == last_repeated;
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      const std::int64_t extent = extent_from_end(shapes[i], from_end);
+      if (is_alike) {
+        merged[i].back() *= extent;
+      } else {
+        merged[i].push_back(extent);
+      }
+    }
+    last_repeated = repeated;
+  }
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    if (merged[i].empty()) merged[i].push_back(1);
+    shapes[i] = Shape(std::span<const std::int64_t>(merged[i]));
+  }
+}
+
+}  // namespace tessera::kernels
