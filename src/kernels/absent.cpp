@@ -3,9 +3,6 @@
 
 namespace tessera::kernels {
 
-std::vector<Kernel> reduction_kernels() { return {}; }
-std::vector<Kernel> linear_kernels() { return {}; }
-std::vector<Kernel> making_kernels() { return {}; }
 std::vector<Kernel> image_filter_kernels() { return {}; }
 std::vector<Kernel> image_color_kernels() { return {}; }
 std::vector<Kernel> image_geometry_kernels() { return {}; }
