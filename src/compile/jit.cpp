@@ -153,7 +153,7 @@ class Jitted final : public Compiled {
         code_(object),
         scratch_(code_.function<std::int64_t(const std::int64_t*)>("scratch")),
         kernel_(code_.function<Kernel>("kernel")),
-        streaming_(static_cast<Kernel*>(code_.try_find("kernel_streaming"))) {
+        streaming_(reinterpret_cast<Kernel*>(code_.try_find("kernel_streaming"))) {
     tiling = std::move(chosen);
   }
 
