@@ -49,7 +49,7 @@ struct ParamSpec {
   // What a number, or each of a list, may be, both ends included; without limits also NaN and the infinities.
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
-  std::vector<std::string> choices;  // of a string
+  std::vector<std::string> choices = {};  // of a string
   bool is_required = false;          // there is no default
 
   bool allows(double number) const noexcept {
