@@ -109,14 +109,18 @@ class TESSERA_API Device {
   // With any contents: for outputs that are written whole.
   Buffer empty(const Shape& shape, DType dtype = f32) const;
 
-  // Runs a kernel and returns when the output is written: on the caller's thread if nothing is ahead of it. Throws
-  // if the call is wrong (and has changed nothing) or if the command fails.
+  // Runs a kernel, by its name or as it is (tile.hpp), and returns when the output is written: on the caller's thread
+  // if nothing is ahead of it. Throws if the call is wrong (and has changed nothing) or if the command fails. The first
+  // call of a kind compiles the kernel.
   void run(std::string_view kernel, const BufferList& inputs, const Buffer& output, const Params& params = {}) const;
+  void run(const tile::Kernel& kernel, const BufferList& inputs, const Buffer& output, const Params& params = {}) const;
 
   // The same without waiting. Never blocks, never throws for a wrong call: the command has then already failed, has
   // changed nothing, and its wait() throws. Work so small that handing it over would cost more than doing it is done
-  // before submit returns.
+  // before submit returns; what has to be compiled first is not.
   Command submit(std::string_view kernel, const BufferList& inputs, const Buffer& output,
+                 const Params& params = {}) const;
+  Command submit(const tile::Kernel& kernel, const BufferList& inputs, const Buffer& output,
                  const Params& params = {}) const;
 
   // As the Command's members, by number, which is known for at least 65,536 commands after the end of its own.

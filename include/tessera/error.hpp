@@ -19,6 +19,7 @@ enum class Errc {
   unknown_kernel,     // run("elementwise_ad", …); the message has the nearest name
   unknown_parameter,  // {{"slop", 0.1}}; the message has the nearest name
   invalid_parameter,  // a parameter of the wrong type or out of its range
+  invalid_kernel,     // a mistake in a kernel of the caller's: tiles that do not fit, a text that cannot be read
   count_mismatch,     // two inputs given, one expected; three values for a shape of four
   shape_mismatch,     // input f32[4] where the output is f32[5]
   dtype_mismatch,     // input s32[5] where the output is f32[5]; read<int>() of an f32 buffer

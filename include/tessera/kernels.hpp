@@ -10,5 +10,6 @@ TESSERA_API void add(const Buffer& a, const Buffer& b, const Buffer& output);   
 TESSERA_API void multiply(const Buffer& a, const Buffer& b, const Buffer& output);  // a * b
 TESSERA_API void scale(const Buffer& input, double factor, const Buffer& output);   // input * factor
 TESSERA_API void relu(const Buffer& input, const Buffer& output);                   // max(input, 0)
+TESSERA_API void matmul(const Buffer& a, const Buffer& b, const Buffer& output);    // the product of matrices
 
 }  // namespace tessera

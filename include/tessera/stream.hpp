@@ -12,6 +12,10 @@
 
 namespace tessera {
 
+namespace tile {
+class Kernel;
+}
+
 // Of the commands that could start, those of a higher priority start first.
 enum class Priority : std::uint8_t { high, normal, low };
 TESSERA_API std::string_view to_string(Priority priority) noexcept;
@@ -51,7 +55,10 @@ class TESSERA_API Stream {
 
   // As Device::run and Device::submit, on this stream.
   void run(std::string_view kernel, const BufferList& inputs, const Buffer& output, const Params& params = {}) const;
+  void run(const tile::Kernel& kernel, const BufferList& inputs, const Buffer& output, const Params& params = {}) const;
   Command submit(std::string_view kernel, const BufferList& inputs, const Buffer& output,
+                 const Params& params = {}) const;
+  Command submit(const tile::Kernel& kernel, const BufferList& inputs, const Buffer& output,
                  const Params& params = {}) const;
 
   // The commands of this stream that are not over.

@@ -6,11 +6,13 @@
 #include <tessera/device.hpp>
 #include <tessera/dtype.hpp>
 #include <tessera/error.hpp>
+#include <tessera/kernel.hpp>
 #include <tessera/kernels.hpp>
 #include <tessera/params.hpp>
 #include <tessera/shape.hpp>
 #include <tessera/simulation.hpp>
 #include <tessera/stream.hpp>
+#include <tessera/tile.hpp>
 #include <tessera/trace.hpp>
 #include <tessera/values.hpp>
 #include <tessera/version.hpp>

@@ -18,6 +18,8 @@ std::string_view to_string(Errc code) noexcept {
       return "unknown_parameter";
     case Errc::invalid_parameter:
       return "invalid_parameter";
+    case Errc::invalid_kernel:
+      return "invalid_kernel";
     case Errc::count_mismatch:
       return "count_mismatch";
     case Errc::shape_mismatch:

@@ -3,7 +3,7 @@
 #include <tessera/device.hpp>
 
 #include "core/inline_vector.hpp"
-#include "kernels/kernel.hpp"
+#include "ir/ir.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -12,22 +12,23 @@
 
 namespace tessera::driver {
 
-// A kernel made ready for one element type; what it holds is the driver's own business.
+// A program that the device can run; what it holds is the driver's own business.
 class Executable {
  protected:
   Executable() = default;
   ~Executable() = default;
 };
 
-// One call of an executable: addresses in the device's memory, and the parameters' values.
+// One call of an executable: addresses in the device's memory, extents, and the scalars' bits. What most calls have
+// needs no allocation.
 struct Launch {
   const Executable* executable = nullptr;
-  core::InlineVector<const std::byte*, 3> inputs;
-  std::byte* output = nullptr;
-  std::int64_t elements = 0;  // of the output
-  std::int64_t bytes = 0;     // read and written
-  kernels::Arguments arguments;
-  std::uint64_t command = 0;  // the command's id, for messages
+  core::InlineVector<std::byte*, 4> buffers;     // the output, then the inputs
+  core::InlineVector<std::int64_t, 4> dims;      // of all buffers, one after the other, as the program sees them
+  core::InlineVector<std::uint64_t, 2> scalars;  // the bits of a double for a float, else of an s64
+  std::int64_t elements = 0;                     // of the output
+  std::int64_t bytes = 0;                        // read and written
+  std::uint64_t command = 0;                     // the command's id, for messages
 };
 
 // What the runtime needs of a device, all of it. Every member may be called from any thread at any time. Nothing here
@@ -51,12 +52,16 @@ class Driver {
   // Where the host can address the block directly; null where it cannot.
   virtual std::byte* host_address(std::byte* address) = 0;
 
-  // Work. compile is called once for each command and must be quick when the answer is known; Errc::unsupported if the
-  // device cannot run the kernel for this type. The executable lives as long as the driver.
-  virtual const Executable& compile(const kernels::Kernel& kernel, DType dtype) = 0;
-  // Into how many pieces the work can be cut, at least one; pieces run in any order, at the same time.
-  virtual std::int64_t pieces(const Launch& launch) const = 0;
-  // Does one piece on the calling thread. Throws Error if the device fails.
+  // Work. compile returns at once: what takes time is done by the first thread that calls pieces() or launch(), while
+  // others that need it too wait there. The same program gives the same executable, which lives as long as the driver.
+  // Errc::unsupported if the device cannot run such a program.
+  virtual const Executable& compile(const ir::Program& program) = 0;
+  // Whether pieces() and launch() need not wait for a compiler.
+  virtual bool is_ready(const Executable& executable) const noexcept = 0;
+  // Into how many pieces the work can be cut, at least one; pieces run in any order, at the same time. Throws Error if
+  // the program cannot be compiled; the next call tries again.
+  virtual std::int64_t pieces(const Launch& launch) = 0;
+  // Does one piece on the calling thread. Throws Error as pieces() does, and if the device fails.
   virtual void launch(const Launch& launch, std::int64_t piece) = 0;
 };
 

@@ -107,19 +107,19 @@ struct Op {
   double number = 0;
   std::int64_t integer = 0;
   int region = 0;  // where it stands
-  std::vector<Id> operands;
-  std::vector<Id> shape;           // extents, outermost first; each an id of a value of rank 0 and type s64
-  std::vector<std::int64_t> list;  // transpose: the permutation; load: steps (empty: all 1)
+  std::vector<Id> operands = {};
+  std::vector<Id> shape = {};           // extents, outermost first; each an id of a value of rank 0 and type s64
+  std::vector<std::int64_t> list = {};  // transpose: the permutation; load: steps (empty: all 1)
 
   friend bool operator==(const Op&, const Op&) = default;
 };
 
 struct Region {
   int parent = -1;
-  Id loop = none;              // whose body it is
-  std::vector<Id> arguments;   // the counter, then the carried values
-  std::vector<Id> ops;         // in order, with constants and the like where they were first used
-  std::vector<Id> results;     // the next carried values
+  Id loop = none;                  // whose body it is
+  std::vector<Id> arguments = {};  // the counter, then the carried values
+  std::vector<Id> ops = {};        // in order, with constants and the like where they were first used
+  std::vector<Id> results = {};    // the next carried values
 };
 
 // A buffer as the program sees it. Buffer 0 is the output.

@@ -208,6 +208,9 @@ void Kernel::bind(const Params& given, Arguments& arguments) const {
 
 KernelInfo Kernel::info() const {
   KernelInfo info{name, inputs, optional_inputs, {}, dtypes, documentation};
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].empty()) info.inputs[i] = text("input ", i);
+  }
   for (const ParamSpec& spec : params) {
     info.params.push_back({spec.name, std::string(name_of(spec.kind)), range_of(spec), spec.is_required,
                            spec.default_value, spec.documentation});

@@ -3,6 +3,7 @@
 #include <tessera/device.hpp>
 #include <tessera/params.hpp>
 #include <tessera/shape.hpp>
+#include <tessera/tile.hpp>
 
 #include "core/inline_vector.hpp"
 #include "ir/ir.hpp"
@@ -90,6 +91,8 @@ struct Plan {
   // For a pointwise plan: while all operands have one type and one shape, the parameters change nothing but the
   // scalars, each of which is the parameter of its name as it is. Such calls are then planned once for each type.
   bool only_scalars_vary = false;
+  // The body is a user's: whether it is pointwise is found out from the program.
+  bool is_unknown = false;
   // Runtime scalars, in the order of tile::detail::scalar(0), (1), …
   struct Scalar {
     std::string_view name;
@@ -162,8 +165,17 @@ std::vector<Kernel> image_filter_kernels();
 std::vector<Kernel> image_color_kernels();
 std::vector<Kernel> image_geometry_kernels();
 
-// A kernel of the user's, and one from text.
+// Adjacent axes that all of these step through alike become one, and extents of 1 that all have go: for pointwise
+// plans. The first is the output's, to which the others broadcast; all get its rank, at least 1.
+void merge_axes(std::vector<Shape>& shapes);
+
+// The program of a call's plan, made for buffers of these extents (-1: any). Errc::invalid_kernel.
+ir::Program trace(const Call& call, const Plan& plan, const std::vector<std::vector<std::int64_t>>& dims);
+
+// A kernel of the user's, and one from text. of() is that of calls which name no kernel but bring it: always the same
+// one for a handle and its copies.
 Kernel from_tile_kernel(const tile::Kernel& kernel);
+const Kernel& of(const tile::Kernel& kernel);
 Kernel from_text(std::string_view name, std::vector<std::string> inputs, std::string_view expression,
                  const Params& params);
 

@@ -54,7 +54,8 @@ void fail(const Call& call, Errc code, std::string_view what) {
 }
 
 std::string describe_input(const Call& call, std::size_t index) {
-  return text("[", call.kernel.name, "] input ", index, " (", call.kernel.inputs[index], ")");
+  const std::string& name = call.kernel.inputs[index];
+  return text("[", call.kernel.name, "] input ", index, name.empty() ? "" : text(" (", name, ")"));
 }
 
 void check_same_as_output(const Call& call, std::size_t index) {
@@ -141,6 +142,31 @@ Plan pointwise_plan(const Call& call, std::function<void()> body) {
   Plan plan = plain_plan(call, std::move(body));
   plan.is_pointwise = true;
   return plan;
+}
+
+void merge_axes(std::vector<Shape>& shapes) {
+  const int rank = shapes[0].rank();
+  std::vector<std::vector<std::int64_t>> merged(shapes.size());
+  std::vector<bool> repeated, last_repeated;  // which shapes have extent 1 along the axis, and along the last one kept
+  for (int from_end = rank - 1; from_end >= 0; --from_end) {
+    if (extent_from_end(shapes[0], from_end) == 1) continue;
+    repeated.clear();
+    for (const Shape& shape : shapes) repeated.push_back(extent_from_end(shape, from_end) == 1);
+    const bool is_alike = !merged[0].empty() && repeated == last_repeated;
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      const std::int64_t extent = extent_from_end(shapes[i], from_end);
+      if (is_alike) {
+        merged[i].back() *= extent;
+      } else {
+        merged[i].push_back(extent);
+      }
+    }
+    last_repeated = repeated;
+  }
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    if (merged[i].empty()) merged[i].push_back(1);
+    shapes[i] = Shape(std::span<const std::int64_t>(merged[i]));
+  }
 }
 
 }  // namespace tessera::kernels

@@ -1,5 +1,6 @@
 #include <tessera/device.hpp>
 
+#include <tessera/kernel.hpp>
 #include <tessera/kernels.hpp>
 
 #include "core/text.hpp"
@@ -52,6 +53,7 @@ LiveDevices& LiveDevices::instance() {
 DeviceState::DeviceState(std::unique_ptr<driver::Driver> with_driver, std::shared_ptr<Scheduler> with_scheduler)
     : driver(std::move(with_driver)),
       scheduler(std::move(with_scheduler)),
+      calls(*driver),
       memory(*driver, default_memory_limit(*driver)),
       number(next_device_number()),
       nodes(NodePool::acquire()) {
@@ -191,12 +193,20 @@ Buffer Device::from_bytes(std::span<const std::byte> bytes, const Shape& shape, 
 }
 
 void Device::run(std::string_view kernel, const BufferList& inputs, const Buffer& output, const Params& params) const {
-  state_->run({kernel, inputs, output, params});
+  state_->run({kernel, nullptr, inputs, output, params});
+}
+void Device::run(const tile::Kernel& kernel, const BufferList& inputs, const Buffer& output,
+                 const Params& params) const {
+  state_->run({{}, &kernel, inputs, output, params});
 }
 
 Command Device::submit(std::string_view kernel, const BufferList& inputs, const Buffer& output,
                        const Params& params) const {
-  return Command(state_->submit({kernel, inputs, output, params}));
+  return Command(state_->submit({kernel, nullptr, inputs, output, params}));
+}
+Command Device::submit(const tile::Kernel& kernel, const BufferList& inputs, const Buffer& output,
+                       const Params& params) const {
+  return Command(state_->submit({{}, &kernel, inputs, output, params}));
 }
 
 Status Device::poll(CommandId id) const {
@@ -223,7 +233,7 @@ bool Device::cancel(CommandId id) const {
 
 std::vector<KernelInfo> Device::kernels() const {
   std::vector<KernelInfo> infos;
-  for (const kernels::Kernel& kernel : kernels::all()) infos.push_back(kernel.info(info().dtypes));
+  for (const kernels::Kernel* kernel : kernels::all()) infos.push_back(kernel->info());
   return infos;
 }
 
@@ -268,5 +278,11 @@ void scale(const Buffer& input, double factor, const Buffer& output) {
   run_on_output("scale", {input}, output, {{"factor", factor}});
 }
 void relu(const Buffer& input, const Buffer& output) { run_on_output("relu", {input}, output, {}); }
+void matmul(const Buffer& a, const Buffer& b, const Buffer& output) { run_on_output("matmul", {a, b}, output, {}); }
+
+void register_kernel(const tile::Kernel& kernel) { kernels::add(kernels::from_tile_kernel(kernel)); }
+void define_kernel(std::string_view name, const Names& inputs, std::string_view expression, const Params& params) {
+  kernels::add(kernels::from_text(name, inputs.items(), expression, params));
+}
 
 }  // namespace tessera

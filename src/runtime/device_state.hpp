@@ -3,6 +3,7 @@
 #include <tessera/device.hpp>
 
 #include "driver/driver.hpp"
+#include "runtime/calls.hpp"
 #include "runtime/memory_pool.hpp"
 #include "runtime/node.hpp"
 #include "runtime/scheduler.hpp"
@@ -31,6 +32,7 @@ struct DeviceState {
   // Calls of kernels (submit.cpp).
   struct Call {
     std::string_view kernel;
+    const tile::Kernel* tile_kernel;  // instead of a name, if not null
     const BufferList& inputs;
     const Buffer& output;
     const Params& params;
@@ -41,6 +43,7 @@ struct DeviceState {
   // A call that has passed all checks but those that need the order lock.
   struct Prepared {
     const kernels::Kernel* kernel = nullptr;
+    const CallProgram* program = nullptr;
     core::InlineVector<Storage*, 3> inputs;
     Storage* output = nullptr;
     driver::Launch launch;
@@ -80,6 +83,7 @@ struct DeviceState {
 
   const std::unique_ptr<driver::Driver> driver;
   const std::shared_ptr<Scheduler> scheduler;
+  Calls calls;
   MemoryPool memory;
   std::atomic<std::uint32_t> refs{1};
   std::atomic<std::uint32_t> handles{0};  // of these, Device objects of the user's
@@ -140,7 +144,9 @@ void unmap(Node& end) noexcept;
 // An exception left a callback on a command of this device: the next synchronize() throws it (commands.cpp).
 void callback_failed(unsigned device_number, std::exception_ptr exception) noexcept;
 
-// Launches, and tells what went wrong (submit.cpp).
+// Launches, and tells what went wrong (submit.cpp). count_pieces: the driver's pieces(), which may have to compile.
+core::FailurePtr count_pieces(driver::Driver& driver, const driver::Launch& launch, std::string_view kernel,
+                              std::int64_t& pieces) noexcept;
 core::FailurePtr launch_piece(driver::Driver& driver, const driver::Launch& launch, std::int64_t piece,
                               std::string_view kernel) noexcept;
 core::FailurePtr poisoned(const std::string& what, const Storage& storage);

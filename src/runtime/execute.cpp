@@ -130,10 +130,11 @@ Node* step(Node& node) noexcept {
     return next;
   }
   if (node.trace) trace_start(*node.trace);
-  if (core::FailurePtr failure = first_poisoned_input(node)) return finish(node, std::move(failure));
+  if (core::FailurePtr poison = first_poisoned_input(node)) return finish(node, std::move(poison));
   if (node.kind == Node::Kind::host) return finish(node, call_host(node));
 
-  node.pieces = node.device->driver->pieces(node.launch);
+  core::FailurePtr failure = count_pieces(*node.device->driver, node.launch, node.label, node.pieces);
+  if (failure) return finish(node, std::move(failure));
   if (node.pieces == 1) {
     return finish(node, launch_piece(*node.device->driver, node.launch, 0, node.label));
   }

@@ -175,13 +175,23 @@ Device Stream::device() const { return Device(detail::state_of(state_, "device")
 
 void Stream::run(std::string_view kernel, const BufferList& inputs, const Buffer& output, const Params& params) const {
   detail::StreamState& state = detail::state_of(state_, "run");
-  state.device->run({kernel, inputs, output, params, &state});
+  state.device->run({kernel, nullptr, inputs, output, params, &state});
+}
+void Stream::run(const tile::Kernel& kernel, const BufferList& inputs, const Buffer& output,
+                 const Params& params) const {
+  detail::StreamState& state = detail::state_of(state_, "run");
+  state.device->run({{}, &kernel, inputs, output, params, &state});
 }
 
 Command Stream::submit(std::string_view kernel, const BufferList& inputs, const Buffer& output,
                        const Params& params) const {
   detail::StreamState& state = detail::state_of(state_, "submit");
-  return Command(state.device->submit({kernel, inputs, output, params, &state}));
+  return Command(state.device->submit({kernel, nullptr, inputs, output, params, &state}));
+}
+Command Stream::submit(const tile::Kernel& kernel, const BufferList& inputs, const Buffer& output,
+                       const Params& params) const {
+  detail::StreamState& state = detail::state_of(state_, "submit");
+  return Command(state.device->submit({{}, &kernel, inputs, output, params, &state}));
 }
 
 std::size_t Stream::in_flight() const { return detail::state_of(state_, "in_flight").in_flight(); }

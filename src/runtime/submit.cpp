@@ -18,6 +18,8 @@ constexpr std::int64_t small_bytes = 4096;
 
 // Nanoseconds of a command, roughly: 8 GB/s, and what a command costs itself.
 std::uint64_t estimated_cost(std::int64_t bytes) { return 100 + static_cast<std::uint64_t>(bytes) / 8; }
+// And of one that has to be compiled first.
+constexpr std::uint64_t compilation_cost = 20'000'000;
 
 const View& checked_operand(const DeviceState& device, const kernels::Kernel& kernel, const Buffer& buffer,
                             std::size_t index, bool is_output) {
@@ -37,29 +39,47 @@ const View& checked_operand(const DeviceState& device, const kernels::Kernel& ke
 
 using Prepared = DeviceState::Prepared;
 
+// A kernel that looks around cannot write where it reads.
+void check_aliases(const DeviceState::Call& call, const Prepared& prepared) {
+  for (std::size_t i = 0; i < prepared.inputs.size(); ++i) {
+    if (prepared.inputs[i] != prepared.output) [[likely]]
+      continue;
+    const View &input = *call.inputs[i].view(), &output = *call.output.view();
+    const bool is_in_place = i < 64 && (prepared.program->in_place >> i & 1) != 0;
+    if (is_in_place && input.shape == output.shape && input.bytes == output.bytes) continue;
+    throw Error(Errc::invalid_argument,
+                text("[", prepared.kernel->name, "] output must not be input ", i, ": ",
+                     is_in_place ? text("it is read as ", describe(input), " and written as ", describe(output))
+                                 : "it reads its neighbours"));
+  }
+}
+
 void prepare(DeviceState& device, const DeviceState::Call& call, Prepared& prepared) {
-  const kernels::Kernel& kernel = kernels::find(call.kernel);
+  const kernels::Kernel& kernel = call.tile_kernel ? kernels::of(*call.tile_kernel) : kernels::find(call.kernel);
   prepared.kernel = &kernel;
   driver::Launch& launch = prepared.launch;
 
   const View& output = checked_operand(device, kernel, call.output, 0, true);
   prepared.output = output.storage;
-  launch.output = output.storage->block.address;
+  launch.buffers.push_back(output.storage->block.address);
   launch.elements = output.shape.elements();
   launch.bytes = static_cast<std::int64_t>(output.bytes);
 
-  core::InlineVector<kernels::Operand, 3> operands;
+  core::InlineVector<kernels::Operand, 4> operands;
+  operands.push_back({output.dtype, &output.shape});
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     const View& input = checked_operand(device, kernel, call.inputs[i], i, false);
     operands.push_back({input.dtype, &input.shape});
     prepared.inputs.push_back(input.storage);
-    launch.inputs.push_back(input.storage->block.address);
+    launch.buffers.push_back(input.storage->block.address);
     launch.bytes += static_cast<std::int64_t>(input.bytes);
   }
-  kernel.check({operands.data(), operands.size()}, {output.dtype, &output.shape});
-  kernel.bind(call.params, launch.arguments);
-  launch.executable = &device.driver->compile(kernel, output.dtype);
+  prepared.program = &device.calls.resolve(kernel, {operands.data(), operands.size()}, call.params, launch);
+  check_aliases(call, prepared);
 }
+
+// What it costs, in bytes that are merely moved.
+std::int64_t work_of(const Prepared& prepared) { return prepared.launch.bytes * prepared.program->weight; }
 
 // Under the order lock, as no free() can come between.
 core::FailurePtr check_not_freed(const Prepared& prepared) {
@@ -154,19 +174,34 @@ core::FailurePtr poisoned(const std::string& what, const Storage& storage) {
   return core::make_failure(what + " is poisoned", storage.poison);
 }
 
-core::FailurePtr launch_piece(driver::Driver& driver, const driver::Launch& launch, std::int64_t piece,
-                              std::string_view kernel) noexcept {
+namespace {
+
+// What an exception from the driver means for the command.
+template <class Function>
+core::FailurePtr guarded(const driver::Launch& launch, std::string_view kernel, Function&& function) noexcept {
   const auto failed = [&](Errc code, std::string_view why) {
     return core::make_failure(code, text("[", kernel, "] command ", launch.command, " failed: ", why));
   };
   try {
-    driver.launch(launch, piece);
+    function();
     return nullptr;
   } catch (const Error& error) {
     return failed(error.code(), error.what());
   } catch (const std::exception& error) {
     return failed(Errc::internal, error.what());
   }
+}
+
+}  // namespace
+
+core::FailurePtr count_pieces(driver::Driver& driver, const driver::Launch& launch, std::string_view kernel,
+                              std::int64_t& pieces) noexcept {
+  return guarded(launch, kernel, [&] { pieces = driver.pieces(launch); });
+}
+
+core::FailurePtr launch_piece(driver::Driver& driver, const driver::Launch& launch, std::int64_t piece,
+                              std::string_view kernel) noexcept {
+  return guarded(launch, kernel, [&] { driver.launch(launch, piece); });
 }
 
 Ref<Node> DeviceState::submit(const Call& call) {
@@ -216,7 +251,8 @@ Ref<Node> DeviceState::enqueue(const Call& call, Prepared& prepared, bool blocks
 
   std::unique_ptr<TraceRecord> trace = begin_trace_record();
   const bool may_run_here = scheduler->may_use_caller();
-  const bool is_small = prepared.launch.bytes <= small_bytes && may_run_here && !is_dropped;
+  const bool is_ready = prepared.launch.elements == 0 || driver->is_ready(*prepared.launch.executable);
+  const bool is_small = is_ready && work_of(prepared) <= small_bytes && may_run_here && !is_dropped;
   std::unique_lock lock(order);
   if (core::FailurePtr freed = check_not_freed(prepared)) [[unlikely]] {
     lock.unlock();
@@ -244,7 +280,7 @@ Ref<Node> DeviceState::enqueue(const Call& call, Prepared& prepared, bool blocks
   node.output = prepared.output;
   node.launch = prepared.launch;
   node.launch.command = node.id;
-  node.cost = estimated_cost(node.launch.bytes);
+  node.cost = estimated_cost(work_of(prepared)) + (is_ready ? 0 : compilation_cost);
   node.trace = std::move(trace);
   if (stream) {
     node.priority = stream->options.priority;

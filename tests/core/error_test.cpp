@@ -22,6 +22,7 @@ const std::map<Errc, std::pair<std::string_view, Fault>> codes = {
     {Errc::unknown_kernel, {"unknown_kernel", Fault::caller}},
     {Errc::unknown_parameter, {"unknown_parameter", Fault::caller}},
     {Errc::invalid_parameter, {"invalid_parameter", Fault::caller}},
+    {Errc::invalid_kernel, {"invalid_kernel", Fault::caller}},
     {Errc::count_mismatch, {"count_mismatch", Fault::caller}},
     {Errc::shape_mismatch, {"shape_mismatch", Fault::caller}},
     {Errc::dtype_mismatch, {"dtype_mismatch", Fault::caller}},

@@ -1,17 +1,21 @@
-#include "driver/cpu/cpu_driver.hpp"
-
 #include <tessera/version.hpp>
 
+#include "driver/cpu/executable.hpp"
+#include "driver/driver.hpp"
+#include "ir/analysis.hpp"
+
 #include <algorithm>
-#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <sys/mman.h>
 #include <sys/sysinfo.h>
 #include <thread>
 #include <unistd.h>
+#include <unordered_map>
 
 namespace tessera::driver {
 
@@ -34,9 +38,21 @@ std::string processor_name() {
   return "CPU";
 }
 
-struct CpuExecutable : Executable {
-  cpu::Function function = nullptr;
-};
+// Programs of this weight and more are cut for all workers, down to pieces of this many bytes times weight.
+constexpr int costly = 4;
+constexpr std::int64_t least_costly_piece = std::int64_t{32} << 10;
+
+using cpu::CpuExecutable;
+
+// The executable of a launch that came from this driver, which alone may change it.
+CpuExecutable& executable_of(const Launch& launch) {
+  return const_cast<CpuExecutable&>(static_cast<const CpuExecutable&>(*launch.executable));
+}
+
+std::int64_t tiles(const compile::Compiled& code, const CpuExecutable& executable, const Launch& launch) {
+  const auto rank = static_cast<std::size_t>(executable.program().buffers[0].rank());
+  return code.tiling.tiles({launch.dims.data(), rank});
+}
 
 class CpuDriver final : public Driver {
  public:
@@ -50,11 +66,6 @@ class CpuDriver final : public Driver {
     info_.memory = static_cast<std::size_t>(system.totalram) * system.mem_unit;
     info_.compute_units = std::max(1U, std::thread::hardware_concurrency());
     info_.dtypes.assign(std::begin(all_dtypes), std::end(all_dtypes));
-    for (std::size_t op = 0; op < kernels::op_count; ++op) {
-      for (DType dtype : all_dtypes) {
-        executables_[op][static_cast<std::size_t>(dtype)].function = cpu::function(static_cast<kernels::Op>(op), dtype);
-      }
-    }
   }
 
   const DeviceInfo& info() const override { return info_; }
@@ -84,27 +95,52 @@ class CpuDriver final : public Driver {
   }
   std::byte* host_address(std::byte* address) override { return address; }
 
-  const Executable& compile(const kernels::Kernel& kernel, DType dtype) override {
-    return executables_[static_cast<std::size_t>(kernel.op)][static_cast<std::size_t>(dtype)];
+  const Executable& compile(const ir::Program& program) override {
+    const std::scoped_lock lock(mutex_);
+    const std::size_t hash = ir::hash_code(program);
+    const auto [begin, end] = executables_.equal_range(hash);
+    for (auto known = begin; known != end; ++known) {
+      if (ir::is_same_code(known->second->program(), program)) return *known->second;
+    }
+    return *executables_.emplace(hash, std::make_unique<CpuExecutable>(program))->second;
   }
-  std::int64_t pieces(const Launch& launch) const override {
-    return std::clamp<std::int64_t>(launch.bytes / piece_bytes, 1, std::max<std::int64_t>(1, launch.elements));
+  bool is_ready(const Executable& executable) const noexcept override {
+    return static_cast<const CpuExecutable&>(executable).is_ready();
+  }
+  std::int64_t pieces(const Launch& launch) override {
+    if (launch.elements == 0) return 1;
+    CpuExecutable& executable = executable_of(launch);
+    const compile::Compiled& code = executable.code();
+    if (launch.bytes * executable.weight() < piece_bytes && executable.weight() < costly) return 1;
+    return pieces(launch, executable, tiles(code, executable, launch));
   }
   void launch(const Launch& launch, std::int64_t piece) override {
-    const auto& executable = static_cast<const CpuExecutable&>(*launch.executable);
-    const std::int64_t count = pieces(launch);
-    if (count == 1) {
-      executable.function(launch, 0, launch.elements);
-      return;
-    }
-    const std::int64_t step = (launch.elements + count - 1) / count;
-    const std::int64_t begin = std::min(piece * step, launch.elements);
-    executable.function(launch, begin, std::min(begin + step, launch.elements));
+    if (launch.elements == 0) return;
+    CpuExecutable& executable = executable_of(launch);
+    const compile::Compiled& code = executable.code();
+    const std::int64_t count = tiles(code, executable, launch);
+    const std::int64_t parts = pieces(launch, executable, count);
+    const compile::Arguments arguments{launch.buffers.data(), launch.dims.data(), launch.scalars.data()};
+    // Not piece * count / parts, which might overflow.
+    const std::int64_t each = count / parts, more = count % parts;
+    const std::int64_t begin = piece * each + std::min(piece, more);
+    code.run(arguments, begin, begin + each + (piece < more ? 1 : 0));
   }
 
  private:
+  std::int64_t pieces(const Launch& launch, const CpuExecutable& executable, std::int64_t tile_count) const {
+    const std::int64_t work = launch.bytes * executable.weight();
+    std::int64_t wanted = work / piece_bytes;
+    if (executable.weight() >= costly) {
+      const std::int64_t for_all = std::int64_t{4} * info_.compute_units;
+      wanted = std::max(wanted, std::min(for_all, work / least_costly_piece));
+    }
+    return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, tile_count));
+  }
+
   DeviceInfo info_;
-  std::array<std::array<CpuExecutable, std::size(all_dtypes)>, kernels::op_count> executables_;
+  std::mutex mutex_;
+  std::unordered_multimap<std::size_t, std::unique_ptr<CpuExecutable>> executables_;  // by hash
 };
 
 }  // namespace

@@ -41,10 +41,9 @@ class SimulatedDriver final : public Driver {
   void fill_zero(std::byte* to, std::size_t bytes) override { below_->fill_zero(to, bytes); }
   std::byte* host_address(std::byte* address) override { return below_->host_address(address); }
 
-  const Executable& compile(const kernels::Kernel& kernel, DType dtype) override {
-    return below_->compile(kernel, dtype);
-  }
-  std::int64_t pieces(const Launch& launch) const override { return below_->pieces(launch); }
+  const Executable& compile(const ir::Program& program) override { return below_->compile(program); }
+  bool is_ready(const Executable& executable) const noexcept override { return below_->is_ready(executable); }
+  std::int64_t pieces(const Launch& launch) override { return below_->pieces(launch); }
 
   void launch(const Launch& launch, std::int64_t piece) override {
     const Access access(*this, launch);
@@ -64,34 +63,36 @@ class SimulatedDriver final : public Driver {
    public:
     Access(SimulatedDriver& driver, const Launch& launch) : driver_(driver), launch_(launch) {
       const std::scoped_lock lock(driver_.mutex_);
-      const auto output = driver_.occupants_.find(launch.output);
-      if (output != driver_.occupants_.end()) {
-        const Occupants& there = output->second;
-        if (there.reading != 0 || (there.writing != 0 && there.writer != launch.command)) refuse("writes");
+      const auto there = driver_.occupants_.find(output());
+      if (there != driver_.occupants_.end()) {
+        const Occupants& others = there->second;
+        if (others.reading != 0 || (others.writing != 0 && others.writer != launch.command)) refuse("writes");
       }
-      for (const std::byte* address : launch.inputs) {
+      for (const std::byte* address : inputs()) {
         const auto input = driver_.occupants_.find(address);
         if (input == driver_.occupants_.end()) continue;
         if (input->second.writing != 0 && input->second.writer != launch.command) refuse("reads");
       }
-      Occupants& mine = driver_.occupants_[launch.output];
+      Occupants& mine = driver_.occupants_[output()];
       mine.writer = launch.command;
       ++mine.writing;
-      for (const std::byte* address : launch.inputs) {
-        if (address != launch.output) ++driver_.occupants_[address].reading;
+      for (const std::byte* address : inputs()) {
+        if (address != output()) ++driver_.occupants_[address].reading;
       }
     }
     ~Access() {
       const std::scoped_lock lock(driver_.mutex_);
-      --driver_.occupants_[launch_.output].writing;
-      for (const std::byte* address : launch_.inputs) {
-        if (address != launch_.output) --driver_.occupants_[address].reading;
+      --driver_.occupants_[output()].writing;
+      for (const std::byte* address : inputs()) {
+        if (address != output()) --driver_.occupants_[address].reading;
       }
     }
     Access(const Access&) = delete;
     Access& operator=(const Access&) = delete;
 
    private:
+    const std::byte* output() const { return launch_.buffers[0]; }
+    std::span<std::byte* const> inputs() const { return {launch_.buffers.begin() + 1, launch_.buffers.end()}; }
     [[noreturn]] void refuse(const char* what) const {
       throw Error(Errc::internal,
                   text("command ", launch_.command, " ", what, " a buffer that another command is using"));

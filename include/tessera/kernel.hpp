@@ -1,0 +1,50 @@
+#pragma once
+
+#include <tessera/export.hpp>
+#include <tessera/params.hpp>
+#include <tessera/tile.hpp>
+
+#include <concepts>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+// Kernels of the program's own among those that have names.
+namespace tessera {
+
+// Several names as one argument, as in {"x", "y"}.
+class Names {
+ public:
+  Names() = default;
+  // A pack instead of std::initializer_list, which g++ 12 refuses inside co_await expressions.
+  template <class... Name>
+    requires(sizeof...(Name) >= 1 && (std::convertible_to<const Name&, std::string_view> && ...))
+  Names(const Name&... names)  // NOLINT(google-explicit-constructor): {"x", "y"} is a list
+      : items_{std::string(std::string_view(names))...} {}
+  Names(std::vector<std::string> names) : items_(std::move(names)) {}  // NOLINT(google-explicit-constructor)
+
+  const std::vector<std::string>& items() const noexcept { return items_; }
+
+ private:
+  std::vector<std::string> items_;
+};
+
+// Gives the kernel a name that every device's run and submit know, and Device::kernels() lists. Under a name that was
+// registered or defined before it replaces that kernel; commands that were submitted keep the old one. Any thread.
+// Errc::invalid_argument for the name of a built-in kernel.
+//
+//   register_kernel(saxpy);
+//   device.run("saxpy", {x, y}, z, {{"a", 2.0}});
+TESSERA_API void register_kernel(const tile::Kernel& kernel);
+
+// The same for a kernel that is written as an expression of its inputs, element by element, and of its parameters,
+// which have these defaults. Inputs broadcast to the output as in NumPy. Errc::invalid_kernel tells where the
+// expression is wrong; Errc::invalid_argument as above.
+//
+//   define_kernel("soft_clip", {"x"}, "x / (1 + abs(x) * hardness)", {{"hardness", 1.0}});
+//   device.run("soft_clip", {x}, z, {{"hardness", 2.0}});
+TESSERA_API void define_kernel(std::string_view name, const Names& inputs, std::string_view expression,
+                               const Params& params = {});
+
+}  // namespace tessera

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <tessera/tile.hpp>
+
+#include "ir/ir.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera::tile {
+
+// Runs the body, which writes a program down with the tile language, on this thread. Traces may be nested.
+// Buffer 0 is the output, buffer i + 1 is Input(i). Errc::invalid_kernel.
+ir::Program trace(std::string_view name, std::vector<ir::Buffer> buffers, std::vector<ir::Scalar> scalars,
+                  const std::function<void()>& body, std::vector<std::int64_t> tile = {});
+
+// Input::at where axes are seen as groups of `steps` elements and the border applies to groups.
+Tile at_steps(const Input& x, const Indices& indices, Border border, const std::vector<std::int64_t>& steps);
+
+struct Kernel::State {
+  std::string name;
+  std::vector<Parameter> parameters;
+  std::function<void()> body;
+};
+
+}  // namespace tessera::tile
