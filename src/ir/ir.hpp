@@ -13,8 +13,9 @@
 //
 // A *value* is a function from the points of a box (its shape) to elements. Nothing says where or whether it is stored:
 // the compilers decide. The extents of a shape are values themselves (rank 0, s64): constants, dimensions of buffers,
-// dimensions of the tile. Values are numbered in the order in which they were made, and hash-consed: the same operation
-// on the same operands is the same value, so equal extents have equal ids.
+// dimensions of the tile, and arithmetic of those; a negative one counts as 0. Values are numbered in the order in which
+// they were made (a loop after its body), and hash-consed: the same operation on the same operands is the same value, so
+// equal extents have equal ids.
 //
 // The interpreter (interpret.hpp) defines what every operation means.
 namespace tessera::ir {

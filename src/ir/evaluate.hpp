@@ -1,0 +1,29 @@
+#pragma once
+
+#include "ir/array.hpp"
+#include "ir/ir.hpp"
+
+#include <cstddef>
+#include <span>
+
+// What each operation on values does, one at a time on whole arrays.
+namespace tessera::ir {
+
+Value single(std::int64_t number);  // rank 0, s64
+Value constant(const Op& op);
+// From the 64 bits that a call has for a scalar.
+Value scalar(Type type, std::uint64_t bits);
+Value iota(const Dims& dims, int axis);
+// `indices` are broadcast to dims.
+Value load(const Op& op, const std::byte* buffer, std::span<const std::int64_t> buffer_dims,
+           std::span<const Value> indices, const Dims& dims);
+// Codes from neg to nearest; the operands are of the result's shape.
+Value pointwise(const Op& op, std::span<const Value> operands);
+Value reshape(const Value& x, const Dims& dims);
+Value transpose(const Array& x, std::span<const std::int64_t> axes);
+Value slice(const Array& x, std::span<const Value> start, const Dims& dims);
+// Codes from reduce_sum to argmax.
+Value reduce(const Op& op, const Array& x);
+Value mma(const Value& a, const Value& b, const Value& c);
+
+}  // namespace tessera::ir
