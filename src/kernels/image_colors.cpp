@@ -318,7 +318,7 @@ std::vector<Kernel> image_color_kernels() {
                    "darker towards the corners; alpha is kept", plan_vignette),
       color_kernel("lut_apply", {"x", "lut"}, {}, "lut[x], for lut [256,C] lut[x, channel]; x is u8", plan_lut_apply),
       color_kernel("chroma_key", {"x"},
-                   {{"color", Kind::numbers, Value(0, 255, 0), "what becomes transparent; 0, 1, 0 for f32"},
+                   {{"color", Kind::numbers, std::vector<int>{0, 255, 0}, "what becomes transparent; 0, 1, 0 for f32"},
                     {"threshold", Kind::number, 0.3, "the distance up to which it is wholly transparent"},
                     {"softness", Kind::number, 0.1, "how far beyond it becomes opaque", 0}},
                    "alpha from the distance to a colour", plan_chroma_key),

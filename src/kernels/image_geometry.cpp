@@ -212,10 +212,11 @@ std::vector<Kernel> image_geometry_kernels() {
   Kernel preprocess;
   preprocess.name = "preprocess";
   preprocess.inputs = {"x"};
-  preprocess.params = {{"size", Kind::integers, Value(224, 224), "height, width; when not given the output's", 1},
-                       {"normalize", Kind::boolean, true, "whether mean and std are applied"},
-                       {"mean", Kind::numbers, Value(0.485, 0.456, 0.406), "what is subtracted, by channel"},
-                       {"std", Kind::numbers, Value(0.229, 0.224, 0.225), "what is divided by, by channel"}};
+  preprocess.params = {
+      {"size", Kind::integers, std::vector<int>{224, 224}, "height, width; when not given the output's", 1},
+      {"normalize", Kind::boolean, true, "whether mean and std are applied"},
+      {"mean", Kind::numbers, std::vector<double>{0.485, 0.456, 0.406}, "what is subtracted, by channel"},
+      {"std", Kind::numbers, std::vector<double>{0.229, 0.224, 0.225}, "what is divided by, by channel"}};
   preprocess.dtypes = {f32};
   preprocess.documentation = "a u8 image as a network takes it: resized, 0..1, normalised, f32[1,3,h,w]";
   preprocess.plan = plan_preprocess;
