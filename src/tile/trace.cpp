@@ -175,10 +175,18 @@ bool is_name(std::string_view name) {
          std::ranges::all_of(name, [](char c) { return is_letter(c) || (c >= '0' && c <= '9') || c == '.'; });
 }
 
-void check(const Kernel::State& kernel) {
-  if (!is_name(kernel.name))
+}  // namespace
+
+void check_kernel_name(std::string_view name) {
+  if (!is_name(name))
     throw Error(Errc::invalid_kernel,
-                text("'", kernel.name, "' is no name for a kernel: a letter, then letters, digits, '_' and '.'"));
+                text("'", name, "' is no name for a kernel: a letter, then letters, digits, '_' and '.'"));
+}
+
+namespace {
+
+void check(const Kernel::State& kernel) {
+  check_kernel_name(kernel.name);
   for (const Parameter& parameter : kernel.parameters) {
     const auto is_same = [&](const Parameter& other) {
       return other.kind == Parameter::Kind::scalar && other.name == parameter.name;

@@ -1,0 +1,304 @@
+#include "kernels/expression.hpp"
+
+#include <tessera/error.hpp>
+
+#include "core/text.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numbers>
+
+namespace tessera::kernels {
+
+using core::text;
+
+namespace {
+
+struct Function {
+  std::string_view name;
+  int arguments;
+  Operation operation;
+};
+constexpr Function functions[] = {
+    {"exp", 1, Operation::exp},     {"log", 1, Operation::log},       {"sqrt", 1, Operation::sqrt},
+    {"rsqrt", 1, Operation::rsqrt}, {"sin", 1, Operation::sin},       {"cos", 1, Operation::cos},
+    {"tanh", 1, Operation::tanh},   {"erf", 1, Operation::erf},       {"abs", 1, Operation::abs},
+    {"floor", 1, Operation::floor}, {"ceil", 1, Operation::ceil},     {"round", 1, Operation::round},
+    {"min", 2, Operation::min},     {"max", 2, Operation::max},       {"pow", 2, Operation::pow},
+    {"fma", 3, Operation::fma},     {"select", 3, Operation::select}, {"sigmoid", 1, Operation::sigmoid},
+    {"relu", 1, Operation::relu},   {"clamp", 3, Operation::clamp},
+};
+
+struct Constant {
+  std::string_view name;
+  double value;
+};
+constexpr Constant constants[] = {{"pi", std::numbers::pi}, {"e", std::numbers::e}};
+
+struct Symbol {
+  std::string_view text;
+  Operation operation;
+};
+constexpr Symbol comparisons[] = {{"<=", Operation::le}, {">=", Operation::ge}, {"==", Operation::eq},
+                                  {"!=", Operation::ne}, {"<", Operation::lt},  {">", Operation::gt}};
+constexpr Symbol sums[] = {{"+", Operation::add}, {"-", Operation::sub}};
+constexpr Symbol products[] = {{"*", Operation::mul}, {"/", Operation::div}, {"%", Operation::rem}};
+// Longer ones first.
+constexpr std::string_view symbols[] = {"**", "<=", ">=", "==", "!=", "<", ">", "+", "-",
+                                        "*",  "/",  "%",  "(",  ")",  ",", "?", ":"};
+
+constexpr int deepest = 200;  // brackets in brackets: the parser calls itself
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+class Parser {
+ public:
+  Parser(std::string_view kernel, std::string_view source, std::span<const std::string> inputs,
+         std::span<const std::string> params)
+      : kernel_(kernel), source_(source), inputs_(inputs), params_(params) {
+    advance();
+  }
+
+  Expression run() {
+    expression();
+    if (!token_.empty()) fail_expected("an operator");
+    return std::move(result_);
+  }
+
+ private:
+  [[noreturn]] void fail(std::size_t at, std::string_view what) const;
+  [[noreturn]] void fail_expected(std::string_view what) const {
+    fail(at_, text("expected ", what, ", got ", token_.empty() ? "the end" : text("'", token_, "'")));
+  }
+
+  void advance();
+  bool accept(std::string_view symbol) {
+    if (token_ != symbol) return false;
+    advance();
+    return true;
+  }
+  void expect(std::string_view symbol) {
+    if (!accept(symbol)) fail_expected(text("'", symbol, "'"));
+  }
+
+  void expression();
+  void comparison();
+  void sum() { chain(sums, &Parser::product); }
+  void product() { chain(products, &Parser::unary); }
+  void unary();
+  void power();
+  void primary();
+  void number();
+  void name();
+  void call(const Function& function);
+
+  void chain(std::span<const Symbol> operators, void (Parser::*part)());
+  void operation(Operation operation);
+  [[noreturn]] void fail_unknown(std::string_view name, std::size_t at, bool is_called) const;
+
+  std::string_view kernel_;
+  std::string_view source_;
+  std::span<const std::string> inputs_;
+  std::span<const std::string> params_;
+  std::string_view token_;  // empty: the end
+  std::size_t at_ = 0;      // where it begins
+  int depth_ = 0;
+  Expression result_;
+};
+
+// The line of the text with a mark below the place.
+void Parser::fail(std::size_t at, std::string_view what) const {
+  const std::size_t before = source_.substr(0, at).rfind('\n');
+  const std::size_t begin = before == std::string_view::npos ? 0 : before + 1;
+  std::string line(source_.substr(begin, source_.find('\n', begin) - begin));
+  std::ranges::replace(line, '\t', ' ');
+  throw Error(Errc::invalid_kernel, text("[", kernel_, "] at character ", at, ": ", what, "\n  ", line, "\n  ",
+                                         std::string(at - begin, ' '), "^"));
+}
+
+void Parser::advance() {
+  at_ += token_.size();
+  while (at_ < source_.size() && is_space(source_[at_])) ++at_;
+  const std::string_view rest = source_.substr(at_);
+  token_ = {};
+  if (rest.empty()) return;
+  if (is_digit(rest[0]) || (rest[0] == '.' && rest.size() > 1 && is_digit(rest[1]))) {
+    double ignored = 0;
+    const char* end = std::from_chars(rest.data(), rest.data() + rest.size(), ignored).ptr;
+    token_ = rest.substr(0, static_cast<std::size_t>(end - rest.data()));
+  } else if (is_letter(rest[0])) {
+    const auto end = std::ranges::find_if_not(rest, [](char c) { return is_letter(c) || is_digit(c); });
+    token_ = rest.substr(0, static_cast<std::size_t>(end - rest.begin()));
+  } else {
+    const auto symbol = std::ranges::find_if(symbols, [&](std::string_view s) { return rest.starts_with(s); });
+    if (symbol == std::end(symbols))
+      fail(at_, text("unexpected character '", rest[0], "'", rest[0] == '^' ? ", a power is x ** y" : ""));
+    token_ = rest.substr(0, symbol->size());
+  }
+}
+
+void Parser::operation(Operation operation) {
+  result_.items.push_back({.kind = Expression::Item::Kind::operation, .operation = operation});
+  if (operation >= Operation::exp) result_.is_for_integers = false;
+}
+
+void Parser::expression() {
+  if (++depth_ > deepest) fail(at_, "too many things inside of each other");
+  comparison();
+  if (accept("?")) {
+    expression();
+    expect(":");
+    expression();
+    operation(Operation::select);
+  }
+  --depth_;
+}
+
+void Parser::comparison() {
+  const auto find = [&] { return std::ranges::find(comparisons, token_, &Symbol::text); };
+  sum();
+  const auto symbol = find();
+  if (symbol == std::end(comparisons)) return;
+  advance();
+  sum();
+  operation(symbol->operation);
+  if (find() != std::end(comparisons)) fail(at_, "comparisons do not chain, use brackets");
+}
+
+void Parser::chain(std::span<const Symbol> operators, void (Parser::*part)()) {
+  (this->*part)();
+  for (;;) {
+    const auto symbol = std::ranges::find(operators, token_, &Symbol::text);
+    if (symbol == operators.end()) return;
+    advance();
+    (this->*part)();
+    operation(symbol->operation);
+  }
+}
+
+void Parser::unary() {
+  if (!accept("-")) return power();
+  if (++depth_ > deepest) fail(at_, "too many things inside of each other");
+  const std::size_t begin = result_.items.size();
+  unary();
+  --depth_;
+  // -1 is a number itself, so that types without negative numbers see that it does not fit.
+  Expression::Item& first = result_.items[begin];
+  if (begin + 1 < result_.items.size() || first.kind != Expression::Item::Kind::number)
+    return operation(Operation::neg);
+  first.number = -first.number;
+  first.integer = -first.integer;
+}
+
+void Parser::power() {
+  primary();
+  if (!accept("**")) return;
+  if (++depth_ > deepest) fail(at_, "too many things inside of each other");
+  unary();
+  --depth_;
+  operation(Operation::pow);
+}
+
+void Parser::primary() {
+  if (accept("(")) {
+    expression();
+    expect(")");
+  } else if (!token_.empty() && is_letter(token_[0])) {
+    name();
+  } else if (!token_.empty() && (is_digit(token_[0]) || token_[0] == '.')) {
+    number();
+  } else {
+    fail_expected("a value");
+  }
+}
+
+void Parser::number() {
+  double value = 0;
+  if (std::from_chars(token_.data(), token_.data() + token_.size(), value).ec != std::errc())
+    fail(at_, text("the number ", token_, " is too large or too small"));
+  // 2.0 is no whole number: x / 2.0 means the half.
+  std::int64_t integer = 0;
+  const auto [end, error] = std::from_chars(token_.data(), token_.data() + token_.size(), integer);
+  const bool is_whole = end == token_.data() + token_.size() && error == std::errc();
+  result_.is_for_integers = result_.is_for_integers && is_whole;
+  result_.items.push_back(
+      {.kind = Expression::Item::Kind::number, .number = value, .integer = integer, .is_whole = is_whole});
+  advance();
+}
+
+void Parser::name() {
+  const std::string_view name = token_;
+  const std::size_t at = at_;
+  advance();
+  const auto function = std::ranges::find(functions, name, &Function::name);
+  if (token_ == "(") {
+    if (function == std::end(functions)) fail_unknown(name, at, true);
+    return call(*function);
+  }
+  const auto index_in = [&](std::span<const std::string> names) {
+    return static_cast<int>(std::ranges::find(names, name) - names.begin());
+  };
+  using Kind = Expression::Item::Kind;
+  if (const int input = index_in(inputs_); input < static_cast<int>(inputs_.size())) {
+    result_.items.push_back({.kind = Kind::input, .index = input});
+  } else if (const int param = index_in(params_); param < static_cast<int>(params_.size())) {
+    result_.items.push_back({.kind = Kind::param, .index = param});
+  } else if (const auto* constant = std::ranges::find(constants, name, &Constant::name);
+             constant != std::end(constants)) {
+    result_.items.push_back({.kind = Kind::number, .number = constant->value});
+    result_.is_for_integers = false;
+  } else if (function != std::end(functions)) {
+    fail_expected(text("'(' after the function ", name));
+  } else {
+    fail_unknown(name, at, false);
+  }
+}
+
+void Parser::fail_unknown(std::string_view name, std::size_t at, bool is_called) const {
+  std::vector<std::string_view> names;
+  for (const Function& function : functions) names.push_back(function.name);
+  if (!is_called) {
+    names.insert(names.end(), inputs_.begin(), inputs_.end());
+    names.insert(names.end(), params_.begin(), params_.end());
+    for (const Constant& constant : constants) names.push_back(constant.name);
+  }
+  const bool is_value =
+      std::ranges::find(inputs_, name) != inputs_.end() || std::ranges::find(params_, name) != params_.end();
+  if (is_called && is_value) fail(at, text("'", name, "' is no function; a product needs a *"));
+  fail(at, text("unknown ", is_called ? "function" : "name", " '", name, "'", core::suggestion(name, names)));
+}
+
+void Parser::call(const Function& function) {
+  const std::size_t at = at_;
+  expect("(");
+  int given = 0;
+  if (token_ != ")") {
+    do {
+      expression();
+      ++given;
+    } while (accept(","));
+  }
+  if (token_ != ")") fail_expected("')' or ','");
+  if (given != function.arguments)
+    fail(at, text(function.name, " takes ", function.arguments, function.arguments == 1 ? " argument" : " arguments",
+                  ", got ", given));
+  advance();
+  operation(function.operation);
+}
+
+}  // namespace
+
+bool is_identifier(std::string_view name) noexcept {
+  return !name.empty() && is_letter(name[0]) &&
+         std::ranges::all_of(name, [](char c) { return is_letter(c) || is_digit(c); });
+}
+
+Expression parse(std::string_view kernel, std::string_view source, std::span<const std::string> inputs,
+                 std::span<const std::string> params) {
+  return Parser(kernel, source, inputs, params).run();
+}
+
+}  // namespace tessera::kernels

@@ -1,0 +1,255 @@
+// Kernels that are written as a text: an expression of the inputs, element by element.
+#include "core/text.hpp"
+
+#include <tessera/error.hpp>
+
+#include "kernels/expression.hpp"
+#include "kernels/kernel.hpp"
+#include "tile/trace.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <utility>
+
+namespace tessera::kernels {
+
+using core::text;
+using tile::Tile;
+
+namespace {
+
+struct TextKernel {
+  Expression expression;
+  std::vector<std::string> params;
+};
+
+// The type in which it is computed, and what the stack of values has.
+class Evaluation {
+ public:
+  explicit Evaluation(DType type) : type_(type) {}
+
+  Tile run(const Expression& expression) {
+    for (const Expression::Item& item : expression.items) push(value_of(item));
+    return pop_number();
+  }
+
+ private:
+  struct Entry {
+    Tile tile;
+    bool is_truth;
+  };
+
+  Entry value_of(const Expression::Item& item);
+  Entry comparison(Operation operation);
+  Tile arithmetic(Operation operation);
+  Tile function(Operation operation);
+
+  void push(Entry entry) { stack_.push_back(std::move(entry)); }
+  Entry pop() {
+    Entry top = std::move(stack_.back());
+    stack_.pop_back();
+    return top;
+  }
+  // What a comparison gives counts as 0 or 1, and a number as whether it is not 0.
+  Tile pop_number() {
+    const Entry top = pop();
+    return top.is_truth ? cast(top.tile, type_) : top.tile;
+  }
+  Tile pop_truth() {
+    const Entry top = pop();
+    return top.is_truth ? top.tile : top.tile != 0;
+  }
+
+  DType type_;
+  std::vector<Entry> stack_;
+};
+
+Evaluation::Entry Evaluation::value_of(const Expression::Item& item) {
+  using Kind = Expression::Item::Kind;
+  switch (item.kind) {
+    case Kind::number:
+      return {item.is_whole ? tile::constant(type_, item.integer) : tile::constant(type_, item.number), false};
+    case Kind::input:
+      return {cast(tile::load_like(tile::Input(item.index), tile::Output()), type_), false};
+    case Kind::param:
+      return {tile::detail::scalar(item.index), false};
+    default:
+      break;
+  }
+  if (item.operation >= Operation::lt && item.operation <= Operation::ne) return comparison(item.operation);
+  return {item.operation >= Operation::select ? function(item.operation) : arithmetic(item.operation), false};
+}
+
+Evaluation::Entry Evaluation::comparison(Operation operation) {
+  const Tile b = pop_number();
+  const Tile a = pop_number();
+  switch (operation) {
+    case Operation::lt:
+      return {a < b, true};
+    case Operation::le:
+      return {a <= b, true};
+    case Operation::gt:
+      return {a > b, true};
+    case Operation::ge:
+      return {a >= b, true};
+    case Operation::eq:
+      return {a == b, true};
+    default:
+      return {a != b, true};
+  }
+}
+
+Tile Evaluation::arithmetic(Operation operation) {
+  const Tile b = pop_number();
+  if (operation == Operation::neg) return -b;
+  const Tile a = pop_number();
+  switch (operation) {
+    case Operation::add:
+      return a + b;
+    case Operation::sub:
+      return a - b;
+    case Operation::mul:
+      return a * b;
+    case Operation::div:
+      return a / b;
+    case Operation::rem:
+      return a % b;
+    default:
+      return pow(a, b);
+  }
+}
+
+Tile of_one(Operation operation, const Tile& x) {
+  switch (operation) {
+    case Operation::abs:
+      return abs(x);
+    case Operation::relu:
+      return max(x, 0);
+    case Operation::exp:
+      return exp(x);
+    case Operation::log:
+      return log(x);
+    case Operation::sqrt:
+      return sqrt(x);
+    case Operation::rsqrt:
+      return rsqrt(x);
+    case Operation::sin:
+      return sin(x);
+    case Operation::cos:
+      return cos(x);
+    case Operation::tanh:
+      return tanh(x);
+    case Operation::erf:
+      return erf(x);
+    case Operation::floor:
+      return floor(x);
+    case Operation::ceil:
+      return ceil(x);
+    case Operation::round:
+      return round(x);
+    default:
+      return 1 / (1 + exp(-x));
+  }
+}
+
+Tile Evaluation::function(Operation operation) {
+  const Tile last = pop_number();
+  if (operation == Operation::min) return min(pop_number(), last);
+  if (operation == Operation::max) return max(pop_number(), last);
+  if (operation != Operation::select && operation != Operation::fma && operation != Operation::clamp)
+    return of_one(operation, last);
+  const Tile middle = pop_number();
+  if (operation == Operation::select) return tile::select(pop_truth(), middle, last);
+  const Tile first = pop_number();
+  return operation == Operation::fma ? fma(first, middle, last) : min(max(first, middle), last);
+}
+
+template <class T>
+bool holds(double number) {
+  return number >= static_cast<double>(std::numeric_limits<T>::min()) &&
+         number <= static_cast<double>(std::numeric_limits<T>::max());
+}
+
+bool holds(DType dtype, double number) {
+  switch (dtype) {
+    case DType::s32:
+      return holds<std::int32_t>(number);
+    case DType::u32:
+      return holds<std::uint32_t>(number);
+    case DType::u8:
+      return holds<std::uint8_t>(number);
+    default:
+      return number >= -0x1p63 && number < 0x1p63;
+  }
+}
+
+// Integers are computed as such if the expression and all numbers that come into it allow it, else as f64.
+DType computed_in(const Expression& expression, const Call& call) {
+  const DType dtype = call.output.dtype;
+  if (is_float(dtype)) return dtype;
+  const bool allows = expression.is_for_integers && std::ranges::all_of(expression.items, [&](const auto& item) {
+                        return item.kind != Expression::Item::Kind::number || holds(dtype, item.number);
+                      });
+  const bool fits = std::ranges::all_of(
+      call.arguments, [&](const Argument& argument) { return argument.is_integer && holds(dtype, argument.number); });
+  return allows && fits ? dtype : DType::f64;
+}
+
+Plan plan_of(const std::shared_ptr<const TextKernel>& kernel, const Call& call) {
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) check_dtype(call, i, call.output.dtype);
+  const DType type = computed_in(kernel->expression, call);
+  Plan plan = pointwise_plan(call, [kernel, type] {
+    const tile::Output z;
+    z.store(tile::round_cast(Evaluation(type).run(kernel->expression), z.dtype()));
+  });
+  plan.variant = to_string(type);
+  plan.only_scalars_vary = is_float(call.output.dtype);
+  for (std::size_t i = 0; i < kernel->params.size(); ++i)
+    plan.scalars.push_back({kernel->params[i], type, call.arguments[i]});
+  return plan;
+}
+
+void check_names(std::string_view kernel, std::span<const std::string> inputs, std::span<const std::string> params) {
+  std::set<std::string_view> known;
+  const auto check = [&](const std::string& name) {
+    if (!is_identifier(name))
+      throw Error(Errc::invalid_kernel,
+                  text("[", kernel, "] '", name, "' is no name: a letter, then letters and digits"));
+    if (!known.insert(name).second)
+      throw Error(Errc::invalid_kernel, text("[", kernel, "] the name '", name, "' is given twice"));
+  };
+  std::ranges::for_each(inputs, check);
+  std::ranges::for_each(params, check);
+}
+
+}  // namespace
+
+Kernel from_text(std::string_view name, std::vector<std::string> inputs, std::string_view expression,
+                 const Params& params) {
+  auto kernel = std::make_shared<TextKernel>();
+  Kernel made;
+  for (const Param& param : params) {
+    if (!param.value.is_number())
+      throw Error(Errc::invalid_kernel, text("[", name, "] the default of '", param.name, "' must be a number, got ",
+                                             to_string(param.value)));
+    kernel->params.push_back(param.name);
+    ParamSpec spec;
+    spec.name = param.name;
+    spec.default_value = param.value;
+    made.params.push_back(std::move(spec));
+  }
+  tile::check_kernel_name(name);
+  check_names(name, inputs, kernel->params);
+  kernel->expression = parse(name, expression, inputs, kernel->params);
+  made.name = name;
+  made.inputs = std::move(inputs);
+  made.dtypes.assign(std::begin(all_dtypes), std::end(all_dtypes));
+  made.documentation = expression;
+  made.plan = [kernel = std::shared_ptr<const TextKernel>(std::move(kernel))](const Call& call) {
+    return plan_of(kernel, call);
+  };
+  return made;
+}
+
+}  // namespace tessera::kernels
