@@ -12,9 +12,9 @@ using ir::Op;
 std::int64_t Tiling::tiles(std::span<const std::int64_t> output_dims) const noexcept {
   std::int64_t count = 1;
   for (std::size_t axis = 0; axis < output_dims.size(); ++axis) {
-    const std::int64_t dim = output_dims[axis];
-    const std::int64_t extent = extents[axis] == 0 ? dim : extents[axis];
-    count *= dim == 0 ? 0 : (dim - 1) / extent + 1;
+    const std::int64_t dim = output_dims[axis], extent = extents[axis];
+    if (dim == 0) return 0;
+    if (extent != 0 && extent < dim) count *= (dim - 1) / extent + 1;  // a division is a tenth of a small command
   }
   return count;
 }

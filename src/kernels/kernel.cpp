@@ -53,7 +53,7 @@ std::string_view described(Kind kind) {
 
 std::string joined(std::span<const std::string> items) {
   std::string all;
-  for (const std::string& item : items) all += all.empty() ? item : ", " + item;
+  for (const std::string& item : items) all += text(all.empty() ? "" : ", ", item);
   return all;
 }
 
@@ -64,10 +64,10 @@ std::string written(double number) {
 }
 
 std::string range_of(const ParamSpec& spec) {
-  if (!spec.choices.empty()) return "one of " + joined(spec.choices);
+  if (!spec.choices.empty()) return text("one of ", joined(spec.choices));
   if (std::isinf(spec.min) && std::isinf(spec.max)) return {};
-  if (std::isinf(spec.max)) return "at least " + written(spec.min);
-  if (std::isinf(spec.min)) return "at most " + written(spec.max);
+  if (std::isinf(spec.max)) return text("at least ", written(spec.min));
+  if (std::isinf(spec.min)) return text("at most ", written(spec.max));
   return written(spec.min) + ".." + written(spec.max);
 }
 
@@ -231,8 +231,8 @@ std::string to_string(const KernelInfo& kernel) {
   for (std::size_t i = 0; i < kernel.params.size(); ++i) {
     const ParamInfo& param = kernel.params[i];
     line += core::text(i != 0 ? ", " : kernel.inputs.empty() ? "" : "; ", param.name, ": ", param.type);
-    if (!param.range.empty()) line += " " + param.range;
-    if (!param.is_required) line += " = " + to_string(param.default_value);
+    if (!param.range.empty()) line += core::text(" ", param.range);
+    if (!param.is_required) line += core::text(" = ", to_string(param.default_value));
   }
   line += ")";
   if (kernel.dtypes.size() < std::size(all_dtypes)) {

@@ -50,8 +50,8 @@ struct ParamSpec {
   // What a number, or each of a list, may be, both ends included; without limits also NaN and the infinities.
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
-  std::vector<std::string> choices;  // of a string
-  bool is_required = false;          // there is no default
+  std::vector<std::string> choices = {};  // of a string
+  bool is_required = false;               // there is no default
 
   bool allows(double number) const noexcept {
     return (std::isinf(min) && std::isinf(max)) || (number >= min && number <= max);
@@ -109,18 +109,18 @@ struct Plan {
 // A kernel by name: what it takes, and how a call of it is done.
 struct Kernel {
   std::string name;
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs = {};
   std::size_t optional_inputs = 0;  // how many of the last ones may be left out
-  std::vector<ParamSpec> params;
+  std::vector<ParamSpec> params = {};
   std::vector<DType> dtypes;  // of the output: what info() tells; `plan` checks
   std::string documentation;
-  std::vector<std::string> aliases;
+  std::vector<std::string> aliases = {};
   // Checks types and shapes and says how it is done. Throws an Error that names the culprit: use the functions below.
   std::function<Plan(const Call& call)> plan;
 
   // Set by add() and adopt().
-  std::size_t number = 0;          // tells kernels apart; small
-  std::vector<Argument> defaults;  // in the order of `params`
+  std::size_t number = 0;               // tells kernels apart; small
+  std::vector<Argument> defaults = {};  // in the order of `params`
   void set_defaults();
 
   void check_count(std::size_t given) const;

@@ -110,17 +110,16 @@ class CpuDriver final : public Driver {
   std::int64_t pieces(const Launch& launch) override {
     if (launch.elements == 0) return 1;
     CpuExecutable& executable = executable_of(launch);
-    const compile::Compiled& code = executable.code();
-    if (launch.bytes * executable.weight() < piece_bytes && executable.weight() < costly) return 1;
-    return pieces(launch, executable, tiles(code, executable, launch));
+    return pieces_of(launch, executable, tiles(executable.code(), executable, launch));
   }
   void launch(const Launch& launch, std::int64_t piece) override {
     if (launch.elements == 0) return;
     CpuExecutable& executable = executable_of(launch);
     const compile::Compiled& code = executable.code();
     const std::int64_t count = tiles(code, executable, launch);
-    const std::int64_t parts = pieces(launch, executable, count);
+    const std::int64_t parts = pieces_of(launch, executable, count);
     const compile::Arguments arguments{launch.buffers.data(), launch.dims.data(), launch.scalars.data()};
+    if (parts == 1) return code.run(arguments, 0, count);
     // Not piece * count / parts, which might overflow.
     const std::int64_t each = count / parts, more = count % parts;
     const std::int64_t begin = piece * each + std::min(piece, more);
@@ -128,14 +127,15 @@ class CpuDriver final : public Driver {
   }
 
  private:
-  std::int64_t pieces(const Launch& launch, const CpuExecutable& executable, std::int64_t tile_count) const {
+  std::int64_t pieces_of(const Launch& launch, const CpuExecutable& executable, std::int64_t tile_count) const {
+    if (tile_count <= 1) return 1;
     const std::int64_t work = launch.bytes * executable.weight();
     std::int64_t wanted = work / piece_bytes;
     if (executable.weight() >= costly) {
       const std::int64_t for_all = std::int64_t{4} * info_.compute_units;
       wanted = std::max(wanted, std::min(for_all, work / least_costly_piece));
     }
-    return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(1, tile_count));
+    return std::clamp<std::int64_t>(wanted, 1, tile_count);
   }
 
   DeviceInfo info_;

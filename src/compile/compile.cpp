@@ -1,0 +1,36 @@
+#include "compile/compile.hpp"
+
+#include "ir/interpret.hpp"
+
+#include <utility>
+
+namespace tessera::compile {
+
+namespace {
+
+// The program as it is, interpreted tile by tile.
+class Interpreted final : public Compiled {
+ public:
+  explicit Interpreted(ir::Program program) : program_(std::move(program)) { tiling = choose_tiling(program_); }
+
+  void run(const Arguments& arguments, std::int64_t begin, std::int64_t end) const override {
+    std::vector<std::int64_t> extents = tiling.extents;
+    if (program_.tile.empty()) {
+      // Tiles at the edge are computed whole: an output smaller than a tile is cheaper as one of its own size.
+      for (std::size_t axis = 0; axis < extents.size(); ++axis) {
+        if (arguments.dims[axis] <= extents[axis]) extents[axis] = 0;
+      }
+    }
+    ir::interpret(program_, {arguments.buffers, program_.buffers.size()}, arguments.dims, arguments.scalars, extents,
+                  begin, end);
+  }
+
+ private:
+  const ir::Program program_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Compiled> compile(const ir::Program& program) { return std::make_shared<Interpreted>(program); }
+
+}  // namespace tessera::compile

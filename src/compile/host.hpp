@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+
+namespace tessera::compile {
+
+// How much of the processor's vector instructions code may use. On x86 these are the levels of the x86-64 ABI.
+enum class VectorLevel {
+  baseline,  // SSE2; NEON on aarch64
+  avx2,      // x86-64-v3: AVX2, FMA and what comes with them
+  avx512,    // x86-64-v4: AVX-512 F, BW, CD, DQ, VL
+};
+
+// The processor this process runs on, as far as compiled code depends on it. Known without a compiler, so that code can
+// be looked up in the disk cache without loading one.
+struct Host {
+  VectorLevel level = VectorLevel::baseline;
+  bool capped = false;  // TESSERA_CPU_FEATURES lowered the level: only the level itself may be used, no other features
+  bool has_fma = false;
+  unsigned vector_bits = 128;
+  unsigned vector_registers = 16;
+  std::string description;  // code compiled under one description runs wherever it is the same
+};
+
+// Found once. TESSERA_CPU_FEATURES=sse2, avx2 or avx512 caps the level, so that code for lesser processors can be tried
+// here; any other value is an Error.
+const Host& host();
+
+// What host() would be with this cap (null for none).
+Host detect_host(const char* cap);
+
+}  // namespace tessera::compile

@@ -1,0 +1,239 @@
+#include "compile/jit.hpp"
+
+#include <tessera/error.hpp>
+
+#include "compile/disk_cache.hpp"
+#include "compile/emitter_version.hpp"
+#include "compile/llvm/plugin.hpp"
+#include "compile/object_code.hpp"
+#include "core/text.hpp"
+#include "ir/interpret.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <dlfcn.h>
+#include <iostream>
+#include <mutex>
+#include <string>
+#include <unistd.h>
+
+namespace tessera::compile {
+
+namespace {
+
+std::atomic<std::uint64_t> compiled_count{0};
+std::atomic<std::uint64_t> disk_count{0};
+
+// The plugin, opened when something has to be compiled for the first time; null if there is none.
+const Plugin* plugin() {
+  static const Plugin* const opened = []() -> const Plugin* {
+    // Beside this library, or where the program looks for libraries; a name with a folder in front wins.
+    std::string file = "libtessera_llvm.so";
+    if (const char* folder = std::getenv("TESSERA_PLUGIN_DIR")) file = std::string(folder) + "/" + file;
+    void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (!handle) return nullptr;
+    const auto* found = static_cast<const Plugin*>(dlsym(handle, plugin_symbol));
+    if (!found || std::string_view(found->version) != emitter_version) {
+      throw Error(Errc::internal, "the compiler plugin " + file + " is of another version than this library");
+    }
+    return found;
+  }();
+  return opened;
+}
+
+// TESSERA_DUMP=llvm,asm or all.
+bool dump_wants(std::string_view step) {
+  const char* wanted = std::getenv("TESSERA_DUMP");
+  if (!wanted) return false;
+  const std::string list = core::text(",", wanted, ",");
+  return list.find(core::text(",", step, ",")) != std::string::npos || list == ",all,";
+}
+
+void dump_show(std::string_view kernel, std::string_view step, const std::string& text) {
+  static std::mutex mutex;
+  const std::scoped_lock lock(mutex);
+  std::cerr << "== " << kernel << ": " << step << '\n' << text << (text.ends_with('\n') ? "" : "\n");
+}
+
+// All that the code depends on, as bytes.
+class Key {
+ public:
+  Key(const ir::Program& program, const Tiling& tiling, const Host& host) {
+    add(std::string_view(emitter_version));
+    add(host.description);
+    add(tiling.extents);
+    add(program.name);
+    for (const ir::Buffer& buffer : program.buffers) add(buffer.type, buffer.dims);
+    for (const ir::Scalar& scalar : program.scalars) add(scalar.type);
+    for (const ir::Op& op : program.ops) {
+      add(op.code, op.type, op.border, op.axis, op.index, op.number, op.integer, op.region);
+      add(op.operands, op.shape, op.list);
+    }
+    for (const ir::Region& region : program.regions) {
+      add(region.parent, region.loop, region.arguments, region.ops, region.results);
+    }
+    for (const ir::SameExtent& same : program.same_extents) add(same.buffer, same.axis, same.output_axis);
+    add(program.tile);
+  }
+  core::Hash128 hash() const { return core::hash128(std::as_bytes(std::span(bytes_))); }
+
+ private:
+  template <class... T>
+  void add(const T&... values) {
+    (add_one(values), ...);
+  }
+  template <class T>
+  void add_one(const T& value) {
+    if constexpr (std::is_trivially_copyable_v<T> && !std::is_same_v<T, std::string_view>) {
+      bytes_.append(reinterpret_cast<const char*>(&value), sizeof value);
+    } else {
+      const std::size_t size = value.size();
+      bytes_.append(reinterpret_cast<const char*>(&size), sizeof size);
+      bytes_.append(reinterpret_cast<const char*>(value.data()), size * sizeof *value.data());
+    }
+  }
+  std::string bytes_;
+};
+
+// A thread's scratch memory: kept, as long as it is not large, for the next call.
+class Scratch {
+ public:
+  explicit Scratch(std::int64_t bytes) {
+    if (bytes == 0) return;
+    Kept& kept = kept_();
+    if (kept.size < static_cast<std::size_t>(bytes)) {
+      kept.memory.reset(static_cast<std::byte*>(std::aligned_alloc(64, (static_cast<std::size_t>(bytes) + 63) / 64 * 64)));
+      kept.size = kept.memory ? static_cast<std::size_t>(bytes) : 0;
+      if (!kept.memory) {
+        throw Error(Errc::out_of_memory, core::text("no memory for a tile's scratch of ", bytes, " bytes"));
+      }
+    }
+    address = kept.memory.get();
+  }
+  ~Scratch() {
+    constexpr std::size_t largest_kept = std::size_t{16} << 20;
+    if (kept_().size > largest_kept) kept_() = {};
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  std::byte* address = nullptr;
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const noexcept { std::free(memory); }
+  };
+  struct Kept {
+    std::unique_ptr<std::byte, Free> memory;
+    std::size_t size = 0;
+  };
+  static Kept& kept_() {
+    static thread_local Kept kept;
+    return kept;
+  }
+};
+
+// From this size of the output on, stores go past the caches: when it has no room for what is read beside it. Below
+// 4 MiB they lost in every measurement.
+std::int64_t streaming_bytes() {
+  static const std::int64_t bytes = [] {
+    const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
+    return std::max<std::int64_t>(std::int64_t{4} << 20, cache / 2);
+  }();
+  return bytes;
+}
+
+class Jitted final : public Compiled {
+ public:
+  Jitted(const ir::Program& program, Tiling chosen, std::span<const std::byte> object)
+      : program_(program),
+        code_(object),
+        scratch_(code_.function<std::int64_t(const std::int64_t*)>("scratch")),
+        kernel_(code_.function<Kernel>("kernel")),
+        streaming_(static_cast<Kernel*>(code_.try_find("kernel_streaming"))) {
+    tiling = std::move(chosen);
+  }
+
+  void run(const Arguments& arguments, std::int64_t begin, std::int64_t end) const override {
+    if (has_empty_input(arguments)) {  // there is nothing whose address could be read
+      interpret(arguments, begin, end);
+      return;
+    }
+    const Scratch scratch(scratch_(arguments.dims));
+    Kernel* kernel = streaming_ && is_large(arguments) ? streaming_ : kernel_;
+    kernel(arguments.buffers, arguments.dims, arguments.scalars, scratch.address, begin, end);
+  }
+
+ private:
+  using Kernel = void(std::byte* const*, const std::int64_t*, const std::uint64_t*, std::byte*, std::int64_t,
+                      std::int64_t);
+
+  void interpret(const Arguments& arguments, std::int64_t begin, std::int64_t end) const {
+    ir::interpret(program_, {arguments.buffers, program_.buffers.size()}, arguments.dims, arguments.scalars,
+                  tiling.extents, begin, end);
+  }
+  bool has_empty_input(const Arguments& arguments) const {
+    const auto rank = static_cast<std::size_t>(program_.buffers[0].rank());
+    std::size_t dims = 0;
+    for (const ir::Buffer& buffer : program_.buffers) dims += buffer.dims.size();
+    return std::find(arguments.dims + rank, arguments.dims + dims, 0) != arguments.dims + dims;
+  }
+  bool is_large(const Arguments& arguments) const {
+    std::int64_t bytes = ir::bits_of(program_.buffers[0].type) / 8;
+    for (int axis = 0; axis < program_.buffers[0].rank(); ++axis) bytes *= arguments.dims[axis];
+    if (bytes < streaming_bytes()) return false;
+    // In place, the output is in the caches already.
+    return std::find(arguments.buffers + 1, arguments.buffers + program_.buffers.size(), arguments.buffers[0]) ==
+           arguments.buffers + program_.buffers.size();
+  }
+
+  ir::Program program_;
+  ObjectCode code_;
+  std::int64_t (*scratch_)(const std::int64_t*);
+  Kernel* kernel_;
+  Kernel* streaming_;
+};
+
+DiskCache& disk_cache() {
+  static DiskCache cache;
+  return cache;
+}
+
+}  // namespace
+
+std::shared_ptr<const Compiled> jit(const ir::Program& program, const Tiling& tiling, const Host& host) {
+  const core::Hash128 key = Key(program, tiling, host).hash();
+  const Dump dump{dump_wants, [&](std::string_view step, const std::string& text) {
+                    dump_show(program.name, step, text);
+                  }};
+  if (dump.wants("ir")) dump.show("ir", ir::to_string(program));
+  if (dump.wants("tiles")) {
+    std::string extents;
+    for (std::int64_t extent : tiling.extents) extents += (extent == 0 ? "whole" : std::to_string(extent)) + " ";
+    dump.show("tiles", extents);
+  }
+  const bool is_watched = dump.wants("llvm") || dump.wants("asm");  // the cache would keep them from sight
+  if (const auto object = is_watched ? std::nullopt : disk_cache().find(key)) {
+    try {
+      auto loaded = std::make_shared<const Jitted>(program, tiling, *object);
+      ++disk_count;
+      return loaded;
+    } catch (const Error&) {
+      // Not what the loader takes: as if it were not there.
+    }
+  }
+  const Plugin* compiler = plugin();
+  if (!compiler) return nullptr;
+  const std::vector<std::byte> object = compiler->compile(program, tiling, host, dump);
+  auto compiled = std::make_shared<const Jitted>(program, tiling, object);
+  disk_cache().store(key, object);
+  ++compiled_count;
+  return compiled;
+}
+
+JitCounts jit_counts() noexcept { return {compiled_count.load(), disk_count.load()}; }
+
+}  // namespace tessera::compile

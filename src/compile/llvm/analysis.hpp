@@ -1,0 +1,39 @@
+#pragma once
+
+#include "compile/compile.hpp"
+#include "ir/ir.hpp"
+
+#include <vector>
+
+namespace tessera::compile {
+
+// What the emitter decides before it emits anything, for each value of a program.
+struct Analysis {
+  Analysis(const ir::Program& program, const Tiling& tiling);
+
+  std::vector<bool> is_live;          // the output depends on it
+  std::vector<bool> is_materialised;  // computed once for the whole tile, kept in scratch memory
+  std::vector<bool> is_inline_loop;   // a loop that can run for each point by itself
+  std::vector<bool> is_clipped;       // by output axis: the last tile is as small as what is left
+
+  int lane_bits = 0;   // of the widest elements that the vectors hold
+  int cost = 0;        // operations a point of the output, roughly
+  bool has_mma = false;
+
+ private:
+  void find_live();
+  void find_inline_loops();
+  void find_materialised();
+  void find_widths();
+  bool depends_on(ir::Id id, int region) const;
+  bool is_pointwise_in(ir::Id id, int region, std::vector<signed char>& known) const;
+  int cost_of(ir::Id id, std::vector<int>& known) const;
+
+  const ir::Program& program_;
+};
+
+// Whether an op computes each point from the same point of its operands.
+bool is_elementwise(ir::Code code) noexcept;
+bool is_reduction(ir::Code code) noexcept;
+
+}  // namespace tessera::compile

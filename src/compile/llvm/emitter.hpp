@@ -1,0 +1,168 @@
+#pragma once
+
+#include "compile/compile.hpp"
+#include "compile/host.hpp"
+#include "compile/llvm/analysis.hpp"
+#include "ir/ir.hpp"
+
+#include <functional>
+#include <llvm/ADT/SmallVector.h>
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Module.h>
+#include <map>
+#include <span>
+#include <vector>
+
+namespace tessera::compile {
+
+// Emits one program as LLVM IR.
+//
+// The output is computed point by point, `lanes` neighbours along the last axis at a time: a value is not an array but
+// what is asked of it at a *point*, and asking emits the instructions. So element-wise chains fuse by themselves, a loop
+// or a matrix product keeps its accumulators in registers, and asking at several points at once (`Points`) blocks them
+// in registers. Values that Analysis calls materialised are the exception: a *stage* computes one for the whole tile
+// and stores it in scratch memory.
+//
+// Three functions come out:
+//   i64 scratch(ptr dims)                                              bytes that a call needs
+//   void kernel(ptr buffers, ptr dims, ptr scalars, ptr scratch, i64 begin, i64 end)
+//   void kernel_streaming(…)                                           the same with non-temporal stores; not always
+class Emitter {
+ public:
+  Emitter(llvm::Module& module, const ir::Program& program, const Tiling& tiling, const Host& host);
+  void emit();
+
+ private:
+  // What a value is at one point: one scalar for all lanes; or, for places, base + lane * stride; or a vector.
+  struct Lanes {
+    llvm::Value* base = nullptr;
+    llvm::Value* stride = nullptr;  // i64
+    bool is_vector = false;
+
+    bool is_uniform() const { return !is_vector && !stride; }
+    friend bool operator==(const Lanes&, const Lanes&) = default;
+    friend auto operator<=>(const Lanes&, const Lanes&) = default;
+  };
+  using Point = llvm::SmallVector<Lanes, 4>;  // a coordinate (i64) for each axis
+  using Points = std::vector<Point>;
+  using Values = std::vector<Lanes>;
+
+  // What has been computed, by value and point, where the code being emitted can see it.
+  using Known = std::map<std::pair<ir::Id, Point>, Lanes>;
+
+  struct Stage;  // a loop nest over the points of one value
+
+  // Values at points (values.cpp).
+  Values eval(ir::Id id, const Points& points);
+  Lanes eval(ir::Id id, const Point& point) { return eval(id, Points{point})[0]; }
+  llvm::Value* scalar(ir::Id id) { return eval(id, Point{}).base; }  // of a value of rank 0
+  Values compute(ir::Id id, const Points& points);
+  Point operand_point(const ir::Op& op, ir::Id operand, const Point& point);
+  Lanes compute_one(ir::Id id, const Point& point);
+  Lanes reshaped(const ir::Op& op, const Point& point);
+  Lanes sliced(const ir::Op& op, const Point& point);
+  bool slice_is_inside(const ir::Op& op, std::size_t axis) const;
+  Values inline_loop(const ir::Op& loop, ir::Id asked, const Points& points);
+  Values inline_mma(const ir::Op& op, const Points& points);
+  Values inline_reduction(const ir::Op& op, const Points& points);
+  Values accumulate(llvm::Value* count, const Values& initial,
+                    const std::function<Values(llvm::Value* counter, const Values& sums)>& step);
+  void known_insert(ir::Id id, const Point& point, const Lanes& value);
+
+  // Arithmetic (arithmetic.cpp).
+  llvm::Type* element_type(ir::Type type) const;
+  llvm::Type* memory_type(ir::Type type) const;  // a boolean takes a byte
+  llvm::Value* vector(const Lanes& value);       // one value a lane
+  llvm::Value* full(const Lanes& value) { return lanes_ == 1 ? value.base : vector(value); }
+  Lanes uniform(llvm::Value* value) const { return {value, nullptr, false}; }
+  Lanes varying(llvm::Value* value) const { return {value, nullptr, lanes_ > 1}; }
+  Lanes elementwise(const ir::Op& op, std::span<const Lanes> operands);
+  Lanes add_places(const Lanes& a, const Lanes& b);
+  Lanes mul_places(const Lanes& a, const Lanes& b);
+  llvm::Value* apply(const ir::Op& op, ir::Type operand_type, std::span<llvm::Value* const> x);
+  llvm::Value* unary(const ir::Op& op, llvm::Value* x);
+  llvm::Value* binary(ir::Code code, ir::Type type, llvm::Value* a, llvm::Value* b);
+  llvm::Value* compare(ir::Code code, ir::Type type, llvm::Value* a, llvm::Value* b);
+  llvm::Value* divide(ir::Code code, ir::Type type, llvm::Value* a, llvm::Value* b);
+  llvm::Value* integer_power(ir::Type type, llvm::Value* x, llvm::Value* n);
+  llvm::Value* minimum(ir::Code code, ir::Type type, llvm::Value* a, llvm::Value* b);
+  llvm::Value* multiply_add(ir::Type type, llvm::Value* a, llvm::Value* b, llvm::Value* c);
+  llvm::Value* converted(ir::Type from, ir::Type to, bool to_nearest, llvm::Value* x);
+  llvm::Value* identity_of(const ir::Op& reduction);
+  llvm::Value* combine(ir::Code reduction, ir::Type type, llvm::Value* a, llvm::Value* b);
+  llvm::Value* across_lanes(ir::Code reduction, ir::Type type, llvm::Value* value);
+  llvm::Value* i64(std::int64_t value) { return b_.getInt64(static_cast<std::uint64_t>(value)); }
+  llvm::Type* like(llvm::Type* element, llvm::Value* shape_of) const;  // a vector of as many elements, or one
+
+  // Memory (memory.cpp).
+  Lanes loaded(ir::Id id, const Point& point);
+  bool is_inside(ir::Id index, int buffer, int axis) const;
+  llvm::Value* inside_border(const ir::Op& op, std::size_t axis, llvm::Value* index, llvm::Value* extent,
+                             llvm::Value*& is_inside);
+  Lanes load_from(llvm::Value* base, ir::Type type, const Lanes& offset, bool is_input = false);
+  llvm::Value* load_lane_by_lane(const ir::Op& op, const Values& indices);
+  llvm::Value* load_scalar_checked(const ir::Op& op, std::span<llvm::Value* const> indices);
+  llvm::Value* from_memory(ir::Type type, llvm::Value* value);
+  llvm::Value* to_memory(ir::Type type, llvm::Value* value);
+  Lanes from_scratch(ir::Id id, const Point& point);
+  void to_scratch(ir::Id id, const Point& point, const Lanes& value);
+  void store_at(llvm::Value* base, ir::Type type, const Lanes& offset, const Lanes& value, bool streaming);
+  llvm::Value* dim(int buffer, int axis) { return dims_[static_cast<std::size_t>(buffer)][static_cast<std::size_t>(axis)]; }
+  Lanes offset_of(std::span<const Lanes> indices, std::span<llvm::Value* const> extents);
+  void prefetch(llvm::Value* base, llvm::Value* address, std::int64_t bytes);
+
+  // Loop nests and functions (stages.cpp).
+  void emit_scratch_function();
+  void emit_kernel(const char* name, bool streaming);
+  void emit_tile(llvm::Value* tile_number);
+  void emit_region(int region);
+  void emit_materialised(ir::Id id);
+  void emit_row_reduction(ir::Id id);
+  void emit_loop_stage(ir::Id id);
+  void emit_store();
+  void emit_nest(const std::vector<llvm::Value*>& extents, const Stage& stage);
+  void emit_axis(const std::vector<llvm::Value*>& extents, const Stage& stage, const Point& outer);
+  void emit_row(llvm::Value* extent, const Stage& stage, const Points& rows);
+  void emit_row_body(const Stage& stage, const Points& rows, llvm::Value* j, int lanes, int vectors);
+  std::pair<llvm::Value*, llvm::Value*> safe_range(const Stage& stage, const Points& rows, llvm::Value* extent);
+  void find_row_loads(ir::Id id, ir::Id extent, std::vector<ir::Id>& found, std::vector<bool>& seen) const;
+  bool is_materialised(ir::Id id) const { return analysis_.is_materialised[static_cast<std::size_t>(id)]; }
+  int vectors_for(int cost) const;
+  Values compute_anew(ir::Id id, const Points& points);
+  std::vector<ir::Id> kept_values() const;
+  void for_each(llvm::Value* begin, llvm::Value* end, std::int64_t step,
+                const std::function<void(llvm::Value*)>& body);
+  std::vector<llvm::Value*> extents_of(ir::Id id);
+  llvm::Value* scratch_bytes(ir::Id id);
+  void begin_function(llvm::Function* function);
+  void load_dims(llvm::Value* dims);
+
+  llvm::Module& module_;
+  llvm::LLVMContext& context_;
+  const ir::Program& program_;
+  const Tiling& tiling_;
+  const Host& host_;
+  Analysis analysis_;
+  llvm::IRBuilder<> b_;
+
+  int natural_lanes_ = 1;
+  int lanes_ = 1;           // of the code being emitted now
+  bool streaming_ = false;  // the function being emitted stores past the caches
+  std::vector<Known> known_;
+  std::vector<ir::Id> safe_loads_;  // loads whose last index is inside…
+  Values safe_places_;              // …where the last coordinate is one of these
+
+  // Of the function being emitted.
+  llvm::Function* function_ = nullptr;
+  std::vector<llvm::Value*> buffers_;
+  std::vector<std::vector<llvm::Value*>> dims_;
+  llvm::Value* scalars_ = nullptr;
+  llvm::Value* scratch_ = nullptr;
+  std::map<ir::Id, llvm::Value*> scratch_of_;
+  std::map<ir::Id, llvm::Value*> spare_of_;  // of carried values: where the next ones go
+  std::map<llvm::Value*, std::int64_t> prefetched_;  // bytes since the last one, by buffer
+  ir::Id computing_ = ir::none;  // the materialised value that is computed now
+  std::vector<llvm::Value*> origins_, blocks_, tile_dims_;
+};
+
+}  // namespace tessera::compile

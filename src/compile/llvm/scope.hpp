@@ -1,0 +1,24 @@
+#pragma once
+
+#include <vector>
+
+namespace tessera::compile {
+
+// While it lives, what is computed is forgotten at its end: code after it cannot see the block that is emitted in it.
+class Scope {
+ public:
+  template <class Known>
+  explicit Scope(std::vector<Known>& known)
+      : pop_([](void* of) { static_cast<std::vector<Known>*>(of)->pop_back(); }), known_(&known) {
+    known.emplace_back();
+  }
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+  ~Scope() { pop_(known_); }
+
+ private:
+  void (*pop_)(void*);
+  void* known_;
+};
+
+}  // namespace tessera::compile

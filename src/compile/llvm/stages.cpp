@@ -1,0 +1,617 @@
+#include "compile/llvm/emitter.hpp"
+#include "compile/llvm/scope.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace tessera::compile {
+
+using ir::Code;
+using ir::Id;
+using llvm::Value;
+
+namespace {
+
+constexpr std::int64_t scratch_alignment = 64;
+
+bool is_constant_one(const Value* value) {
+  const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(value);
+  return constant && constant->isOne();
+}
+
+// Whether a value is made of places alone, so that it can be asked for ahead of a loop.
+bool is_place(const ir::Program& program, Id id) {
+  switch (program[id].code) {
+    case Code::constant:
+    case Code::scalar:
+    case Code::dim:
+    case Code::tile_dim:
+    case Code::origin:
+    case Code::block:
+    case Code::iota:
+      return true;
+    case Code::add:
+    case Code::sub:
+    case Code::mul:
+    case Code::broadcast:
+      return std::ranges::all_of(program[id].operands, [&](Id operand) { return is_place(program, operand); });
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+// A loop nest: what is computed (`root`, at the nest's own points), and what to do at some points.
+struct Emitter::Stage {
+  Id root = ir::none;
+  std::function<void(const Points&)> body;
+  int vectors = 1;                        // at a time along the last axis
+  int rows = 1;                           // at a time along the one before it
+  std::function<Value*(const Point&)> alignment = nullptr;  // elements until stores are aligned
+};
+
+Emitter::Emitter(llvm::Module& module, const ir::Program& program, const Tiling& tiling, const Host& host)
+    : module_(module),
+      context_(module.getContext()),
+      program_(program),
+      tiling_(tiling),
+      host_(host),
+      analysis_(program, tiling),
+      b_(context_),
+      natural_lanes_(std::max(1, static_cast<int>(host.vector_bits) / analysis_.lane_bits)) {}
+
+void Emitter::emit() {
+  emit_scratch_function();
+  emit_kernel("kernel", false);
+  // Stores past the caches need whole aligned vectors, and code that is small enough to have twice.
+  constexpr int smallest_vector = 16;
+  constexpr int largest_cost = 64;
+  const bool has_stages = std::ranges::find(analysis_.is_materialised, true) != analysis_.is_materialised.end();
+  const int bytes = natural_lanes_ * ir::bits_of(program_.buffers[0].type) / 8;
+  if (bytes >= smallest_vector && analysis_.cost <= largest_cost && !has_stages && program_.regions.size() == 1 &&
+      program_.buffers[0].rank() > 0) {
+    emit_kernel("kernel_streaming", true);
+  }
+}
+
+void Emitter::begin_function(llvm::Function* function) {
+  function_ = function;
+  buffers_.clear();
+  dims_.clear();
+  scratch_of_.clear();
+  origins_.clear();
+  blocks_.clear();
+  tile_dims_.clear();
+  known_.clear();
+  known_.emplace_back();
+  safe_loads_.clear();
+  safe_places_.clear();
+  prefetched_.clear();
+  lanes_ = 1;
+  function->addFnAttr(llvm::Attribute::NoUnwind);
+  b_.SetInsertPoint(llvm::BasicBlock::Create(context_, "entry", function));
+}
+
+void Emitter::load_dims(Value* dims) {
+  std::uint64_t next = 0;
+  for (const ir::Buffer& buffer : program_.buffers) {
+    dims_.emplace_back();
+    for (std::int64_t known : buffer.dims) {
+      Value* address = b_.CreateConstInBoundsGEP1_64(b_.getInt64Ty(), dims, next++);
+      dims_.back().push_back(known >= 0 ? i64(known) : b_.CreateLoad(b_.getInt64Ty(), address));
+    }
+  }
+}
+
+std::vector<Value*> Emitter::extents_of(Id id) {
+  std::vector<Value*> extents;
+  for (Id extent : program_[id].shape) extents.push_back(scalar(extent));
+  return extents;
+}
+
+Value* Emitter::scratch_bytes(Id id) {
+  Value* bytes = i64(ir::bits_of(program_[id].type) / 8);
+  for (Value* extent : extents_of(id)) bytes = b_.CreateMul(bytes, extent);
+  return b_.CreateAnd(b_.CreateAdd(bytes, i64(scratch_alignment - 1)), i64(-scratch_alignment));
+}
+
+// The values that live in scratch memory; what a loop carries, twice.
+std::vector<Id> Emitter::kept_values() const {
+  std::vector<Id> kept;
+  for (std::size_t id = 0; id < program_.ops.size(); ++id) {
+    const ir::Op& op = program_.ops[id];
+    if (!analysis_.is_live[id]) continue;
+    if (analysis_.is_materialised[id] && op.code != Code::result) kept.push_back(static_cast<Id>(id));
+    if (op.code != Code::loop || analysis_.is_inline_loop[id]) continue;
+    const auto& arguments = program_.regions[static_cast<std::size_t>(op.index)].arguments;
+    for (std::size_t j = 1; j < arguments.size(); ++j) kept.insert(kept.end(), 2, arguments[j]);
+  }
+  return kept;
+}
+
+void Emitter::emit_scratch_function() {
+  auto* type = llvm::FunctionType::get(b_.getInt64Ty(), {b_.getPtrTy()}, false);
+  begin_function(llvm::Function::Create(type, llvm::Function::ExternalLinkage, "scratch", module_));
+  load_dims(function_->getArg(0));
+  for (std::size_t axis = 0; axis < tiling_.extents.size(); ++axis) {
+    const std::int64_t extent = tiling_.extents[axis];
+    tile_dims_.push_back(extent == 0 ? dim(0, static_cast<int>(axis)) : i64(extent));
+    origins_.push_back(i64(0));
+    blocks_.push_back(i64(0));
+  }
+  Value* bytes = i64(0);
+  for (Id id : kept_values()) bytes = b_.CreateAdd(bytes, scratch_bytes(id));
+  b_.CreateRet(bytes);
+}
+
+void Emitter::for_each(Value* begin, Value* end, std::int64_t step, const std::function<void(Value*)>& body) {
+  if (step == 1 && is_constant_one(end) && begin == i64(0)) {
+    const Scope scope(known_);
+    body(begin);
+    return;
+  }
+  llvm::BasicBlock* before = b_.GetInsertBlock();
+  auto* head = llvm::BasicBlock::Create(context_, "each", function_);
+  auto* inside = llvm::BasicBlock::Create(context_, "each.body", function_);
+  auto* after = llvm::BasicBlock::Create(context_, "each.end", function_);
+  b_.CreateBr(head);
+  b_.SetInsertPoint(head);
+  llvm::PHINode* at = b_.CreatePHI(b_.getInt64Ty(), 2);
+  at->addIncoming(begin, before);
+  b_.CreateCondBr(b_.CreateICmpSLT(at, end), inside, after);
+  b_.SetInsertPoint(inside);
+  {
+    const Scope scope(known_);
+    body(at);
+  }
+  at->addIncoming(b_.CreateAdd(at, i64(step)), b_.GetInsertBlock());
+  b_.CreateBr(head);
+  b_.SetInsertPoint(after);
+}
+
+void Emitter::emit_kernel(const char* name, bool streaming) {
+  llvm::Type* pointer = b_.getPtrTy();
+  llvm::Type* number = b_.getInt64Ty();
+  auto* type = llvm::FunctionType::get(b_.getVoidTy(), {pointer, pointer, pointer, pointer, number, number}, false);
+  begin_function(llvm::Function::Create(type, llvm::Function::ExternalLinkage, name, module_));
+  streaming_ = streaming;
+  for (unsigned argument = 0; argument < 4; ++argument) function_->addParamAttr(argument, llvm::Attribute::NoAlias);
+  for (std::size_t buffer = 0; buffer < program_.buffers.size(); ++buffer) {
+    buffers_.push_back(b_.CreateLoad(pointer, b_.CreateConstInBoundsGEP1_64(pointer, function_->getArg(0), buffer)));
+  }
+  load_dims(function_->getArg(1));
+  scalars_ = function_->getArg(2);
+  scratch_ = function_->getArg(3);
+  for_each(function_->getArg(4), function_->getArg(5), 1, [&](Value* tile) { emit_tile(tile); });
+  // What was stored past the caches must be seen by whoever is told that the work is done.
+  if (streaming) b_.CreateFence(llvm::AtomicOrdering::SequentiallyConsistent);
+  b_.CreateRetVoid();
+}
+
+void Emitter::emit_tile(Value* number) {
+  const std::size_t rank = tiling_.extents.size();
+  origins_.assign(rank, i64(0));
+  blocks_.assign(rank, i64(0));
+  tile_dims_.assign(rank, i64(1));
+  std::size_t first_cut = 0;
+  while (first_cut < rank && tiling_.extents[first_cut] == 0) ++first_cut;
+  for (std::size_t axis = rank; axis-- > 0;) {
+    const std::int64_t extent = tiling_.extents[axis];
+    Value* whole = dim(0, static_cast<int>(axis));
+    if (extent == 0) {
+      tile_dims_[axis] = whole;
+      continue;
+    }
+    blocks_[axis] = number;
+    if (axis > first_cut) {
+      Value* count = b_.CreateUDiv(b_.CreateAdd(whole, i64(extent - 1)), i64(extent));
+      blocks_[axis] = b_.CreateURem(number, count);
+      number = b_.CreateUDiv(number, count);
+    }
+    origins_[axis] = b_.CreateMul(blocks_[axis], i64(extent));
+    tile_dims_[axis] = i64(extent);
+    if (analysis_.is_clipped[axis] && extent > 1) {
+      tile_dims_[axis] = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, b_.CreateSub(whole, origins_[axis]), i64(extent));
+    }
+  }
+  // Scalars are loaded here: in the loops a store could be in their way.
+  for (std::size_t id = 0; id < program_.ops.size(); ++id) {
+    if (analysis_.is_live[id] && program_.ops[id].code == Code::scalar) scalar(static_cast<Id>(id));
+  }
+  Value* place = scratch_;
+  scratch_of_.clear();
+  for (Id id : kept_values()) {
+    if (!scratch_of_.try_emplace(id, place).second) spare_of_[id] = place;
+    place = b_.CreateGEP(b_.getInt8Ty(), place, scratch_bytes(id));
+  }
+  emit_region(0);
+  emit_store();
+}
+
+void Emitter::emit_region(int number) {
+  for (Id id : program_.regions[static_cast<std::size_t>(number)].ops) {
+    const auto at = static_cast<std::size_t>(id);
+    if (!analysis_.is_live[at]) continue;
+    if (program_[id].code == Code::loop && !analysis_.is_inline_loop[at]) {
+      emit_loop_stage(id);
+    } else if (analysis_.is_materialised[at] && program_[id].code != Code::result) {
+      emit_materialised(id);
+    }
+  }
+}
+
+int Emitter::vectors_for(int cost) const {
+  // Enough to keep the units busy, few enough to keep code and registers small.
+  if (cost <= 8) return 4;
+  return cost <= 24 ? 2 : 1;
+}
+
+void Emitter::emit_materialised(Id id) {
+  const ir::Op& op = program_[id];
+  const Scope scope(known_);
+  if (is_reduction(op.code) && op.code != Code::argmax && op.axis + 1 == static_cast<int>(op.shape.size())) {
+    emit_row_reduction(id);
+    return;
+  }
+  Stage stage;
+  stage.root = id;
+  stage.vectors = is_reduction(op.code) ? 4 : 2;
+  stage.body = [&, id](const Points& points) {
+    const Values values = compute_anew(id, points);
+    for (std::size_t i = 0; i < points.size(); ++i) to_scratch(id, points[i], values[i]);
+  };
+  emit_nest(extents_of(id), stage);
+}
+
+Emitter::Values Emitter::compute_anew(Id id, const Points& points) {
+  const Id before = std::exchange(computing_, id);
+  Values values = compute(id, points);
+  computing_ = before;
+  return values;
+}
+
+// Along the last axis: several vectors of sums, then across the lanes, then what is left over one by one.
+void Emitter::emit_row_reduction(Id id) {
+  const ir::Op& op = program_[id];
+  const Id operand = op.operands[0];
+  const ir::Type type = program_[operand].type;
+  std::vector<Value*> extents = extents_of(operand);
+  Value* length = extents.back();
+  extents.back() = i64(1);
+  Stage stage;
+  stage.root = ir::none;
+  stage.body = [&, id](const Points& points) {
+    Point row = points[0];
+    const int vectors = 4;
+    const auto step = static_cast<std::int64_t>(natural_lanes_) * vectors;
+    lanes_ = natural_lanes_;
+    Value* identity = identity_of(op);
+    const Values initial(static_cast<std::size_t>(vectors), varying(vector(uniform(identity))));
+    Value* steps = b_.CreateUDiv(length, i64(step));
+    const Values sums = accumulate(steps, initial, [&](Value* counter, const Values& now) {
+      Points at;
+      for (int u = 0; u < vectors; ++u) {
+        row.back() = {b_.CreateAdd(b_.CreateMul(counter, i64(step)), i64(u * natural_lanes_)),
+                      natural_lanes_ > 1 ? i64(1) : nullptr, false};
+        at.push_back(row);
+      }
+      Values next = eval(operand, at);
+      for (std::size_t u = 0; u < next.size(); ++u) {
+        next[u] = varying(combine(op.code, type, vector(next[u]), now[u].base));
+      }
+      return next;
+    });
+    Value* sum = sums[0].base;
+    for (std::size_t u = 1; u < sums.size(); ++u) sum = combine(op.code, type, sums[u].base, sum);
+    sum = across_lanes(op.code, type, sum);
+    lanes_ = 1;
+    Value* done = b_.CreateMul(steps, i64(step));
+    const Values rest = accumulate(b_.CreateSub(length, done), {uniform(sum)}, [&](Value* counter, const Values& now) {
+      row.back() = uniform(b_.CreateAdd(done, counter));
+      return Values{uniform(combine(op.code, type, eval(operand, row).base, now[0].base))};
+    });
+    to_scratch(id, points[0], rest[0]);
+  };
+  emit_nest(extents, stage);
+}
+
+// A loop whose values need each other at other points: its body is a region of stages.
+void Emitter::emit_loop_stage(Id id) {
+  const ir::Op& loop = program_[id];
+  const ir::Region& region = program_.regions[static_cast<std::size_t>(loop.index)];
+  const std::size_t carried = region.results.size();
+  const auto fill = [&](Id from, Id as, Value* to) {
+    const Scope scope(known_);
+    Stage stage;
+    stage.root = from;
+    stage.body = [&](const Points& points) {
+      const Values values = eval(from, points);
+      for (std::size_t i = 0; i < points.size(); ++i) {
+        const Lanes offset = offset_of({points[i].data(), points[i].size()}, extents_of(as));
+        store_at(to, program_[as].type, offset, values[i], false);
+      }
+    };
+    emit_nest(extents_of(as), stage);
+  };
+  std::vector<Value*> now, next;
+  for (std::size_t j = 0; j < carried; ++j) {
+    const Id argument = region.arguments[j + 1];
+    now.push_back(scratch_of_.at(argument));
+    next.push_back(spare_of_.at(argument));
+    fill(loop.operands[j + 1], argument, now[j]);
+  }
+  Value* count = scalar(loop.operands[0]);
+
+  llvm::BasicBlock* before = b_.GetInsertBlock();
+  auto* head = llvm::BasicBlock::Create(context_, "loop", function_);
+  auto* body = llvm::BasicBlock::Create(context_, "loop.body", function_);
+  auto* end = llvm::BasicBlock::Create(context_, "loop.end", function_);
+  b_.CreateBr(head);
+  b_.SetInsertPoint(head);
+  llvm::PHINode* counter = b_.CreatePHI(b_.getInt64Ty(), 2);
+  counter->addIncoming(i64(0), before);
+  std::vector<llvm::PHINode*> current, spare;
+  for (std::size_t j = 0; j < carried; ++j) {
+    current.push_back(b_.CreatePHI(b_.getPtrTy(), 2));
+    spare.push_back(b_.CreatePHI(b_.getPtrTy(), 2));
+    current[j]->addIncoming(now[j], before);
+    spare[j]->addIncoming(next[j], before);
+    scratch_of_[region.arguments[j + 1]] = current[j];
+  }
+  b_.CreateCondBr(b_.CreateICmpSLT(counter, count), body, end);
+  b_.SetInsertPoint(body);
+  {
+    const Scope scope(known_);
+    known_insert(region.arguments[0], Point{}, uniform(counter));
+    emit_region(loop.index);
+    for (std::size_t j = 0; j < carried; ++j) fill(region.results[j], region.arguments[j + 1], spare[j]);
+  }
+  counter->addIncoming(b_.CreateAdd(counter, i64(1)), b_.GetInsertBlock());
+  for (std::size_t j = 0; j < carried; ++j) {
+    current[j]->addIncoming(spare[j], b_.GetInsertBlock());
+    spare[j]->addIncoming(current[j], b_.GetInsertBlock());
+  }
+  b_.CreateBr(head);
+  b_.SetInsertPoint(end);
+  for (std::size_t result = 0; result < program_.ops.size(); ++result) {
+    const ir::Op& op = program_.ops[result];
+    if (op.code != Code::result || op.operands[0] != id) continue;
+    scratch_of_[static_cast<Id>(result)] = current[static_cast<std::size_t>(op.index)];
+  }
+}
+
+void Emitter::emit_store() {
+  const Id value = program_.stored();
+  const std::vector<Id>& shape = program_[value].shape;
+  const ir::Type type = program_.buffers[0].type;
+  std::vector<Value*> extents;
+  for (std::size_t axis = 0; axis < tile_dims_.size(); ++axis) {
+    Value* extent = tile_dims_[axis];
+    if (!analysis_.is_clipped[axis] && tiling_.extents[axis] != 0) {
+      Value* left = b_.CreateSub(dim(0, static_cast<int>(axis)), origins_[axis]);
+      extent = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, extent, left);
+    }
+    extents.push_back(extent);
+  }
+  const auto offset = [&](const Point& point) {
+    Values indices;
+    for (std::size_t axis = 0; axis < point.size(); ++axis) {
+      indices.push_back(add_places(uniform(origins_[axis]), point[axis]));
+    }
+    return offset_of(indices, dims_[0]);
+  };
+  Stage stage;
+  stage.root = shape.size() == extents.size() ? value : ir::none;
+  stage.vectors = vectors_for(analysis_.cost);
+  if (analysis_.has_mma) {  // sums for 12 vectors of 16 registers, or 24 of 32
+    stage.vectors = 2;
+    stage.rows = host_.vector_registers >= 32 ? 12 : 6;
+  }
+  if (streaming_) {
+    stage.alignment = [&](const Point& row) {
+      const auto bytes = static_cast<std::int64_t>(natural_lanes_ * ir::bits_of(type) / 8);
+      Value* address = b_.CreatePtrToInt(b_.CreateInBoundsGEP(memory_type(type), buffers_[0], offset(row).base), b_.getInt64Ty());
+      return b_.CreateUDiv(b_.CreateAnd(b_.CreateNeg(address), i64(bytes - 1)), i64(ir::bits_of(type) / 8));
+    };
+  }
+  stage.body = [&](const Points& points) {
+    Points asked;
+    for (const Point& point : points) {
+      Point at;
+      for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+        std::int64_t extent = 0;
+        const bool is_repeated = ir::is_constant(program_, shape[axis], extent) && extent == 1;
+        at.push_back(is_repeated ? uniform(i64(0)) : point[point.size() - shape.size() + axis]);
+      }
+      asked.push_back(at);
+    }
+    const Values values = eval(value, asked);
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      store_at(buffers_[0], type, offset(points[i]), values[i], streaming_ && lanes_ > 1);
+    }
+  };
+  emit_nest(extents, stage);
+}
+
+void Emitter::emit_nest(const std::vector<Value*>& extents, const Stage& stage) {
+  if (extents.empty()) {
+    const Scope scope(known_);
+    stage.body({Point{}});
+    return;
+  }
+  Point outer;
+  emit_axis(extents, stage, outer);
+}
+
+void Emitter::emit_axis(const std::vector<Value*>& extents, const Stage& stage, const Point& outer) {
+  const std::size_t axis = outer.size();
+  const auto row_at = [&](Value* at) {
+    Point row = outer;
+    row.push_back(uniform(at));
+    return row;
+  };
+  if (axis + 1 == extents.size()) {
+    emit_row(extents.back(), stage, {outer});
+  } else if (axis + 2 == extents.size() && stage.rows > 1) {
+    Value* whole = b_.CreateMul(b_.CreateUDiv(extents[axis], i64(stage.rows)), i64(stage.rows));
+    for_each(i64(0), whole, stage.rows, [&](Value* at) {
+      Points rows;
+      for (int r = 0; r < stage.rows; ++r) rows.push_back(row_at(b_.CreateAdd(at, i64(r))));
+      emit_row(extents.back(), stage, rows);
+    });
+    for_each(whole, extents[axis], 1, [&](Value* at) { emit_row(extents.back(), stage, {row_at(at)}); });
+  } else {
+    for_each(i64(0), extents[axis], 1, [&](Value* at) { emit_axis(extents, stage, row_at(at)); });
+  }
+}
+
+void Emitter::emit_row_body(const Stage& stage, const Points& rows, Value* j, int lanes, int vectors) {
+  const Scope scope(known_);
+  lanes_ = lanes;
+  Points points;
+  for (const Point& row : rows) {
+    for (int u = 0; u < vectors; ++u) {
+      Point point = row;
+      point.push_back({u == 0 ? j : b_.CreateAdd(j, i64(static_cast<std::int64_t>(u) * lanes)),
+                       lanes > 1 ? i64(1) : nullptr, false});
+      points.push_back(point);
+    }
+  }
+  if (lanes > 1) {
+    for (const Point& point : points) safe_places_.push_back(point.back());
+  }
+  stage.body(points);
+  safe_places_.clear();
+  lanes_ = 1;
+}
+
+// Loads whose last index may be over the border and depends on the last coordinate of the stage's points alone.
+void Emitter::find_row_loads(Id id, Id extent, std::vector<Id>& found, std::vector<bool>& seen) const {
+  if (seen[static_cast<std::size_t>(id)]) return;
+  seen[static_cast<std::size_t>(id)] = true;
+  const ir::Op& op = program_[id];
+  if (op.code == Code::loop) {
+    const ir::Region& body = program_.regions[static_cast<std::size_t>(op.index)];
+    for (Id result : body.results) find_row_loads(result, extent, found, seen);
+  } else if (op.shape.empty() || op.shape.back() != extent || analysis_.is_materialised[static_cast<std::size_t>(id)]) {
+    return;
+  } else if (op.code == Code::load) {
+    const int last = static_cast<int>(op.operands.size()) - 1;
+    if (last < 0 || is_inside(op.operands.back(), op.index, last)) return;
+    const Id index = op.operands.back();
+    const std::vector<Id>& shape = program_[index].shape;
+    const auto is_one = [&](Id of) {
+      std::int64_t value = 0;
+      return ir::is_constant(program_, of, value) && value == 1;
+    };
+    if (!shape.empty() && shape.back() == extent && std::all_of(shape.begin(), shape.end() - 1, is_one) &&
+        is_place(program_, index)) {
+      found.push_back(id);
+    }
+  } else if (is_elementwise(op.code) || op.code == Code::broadcast || op.code == Code::mma || op.code == Code::result) {
+    for (Id operand : op.operands) find_row_loads(operand, extent, found, seen);
+  }
+}
+
+// From where to where along a row those loads stay inside of their buffers; they are safe there.
+std::pair<Value*, Value*> Emitter::safe_range(const Stage& stage, const Points& rows, Value* extent) {
+  Value* begin = i64(0);
+  Value* end = extent;
+  safe_loads_.clear();
+  std::vector<Id> loads;
+  if (stage.root != ir::none) {
+    std::vector<bool> seen(program_.ops.size());
+    const ir::Op& root = program_[stage.root];
+    if (is_materialised(stage.root)) {
+      for (Id operand : root.operands) find_row_loads(operand, root.shape.back(), loads, seen);
+      if (root.code == Code::load) find_row_loads(stage.root, root.shape.back(), loads, seen);
+    } else {
+      find_row_loads(stage.root, root.shape.back(), loads, seen);
+    }
+  }
+  const Scope scope(known_);
+  lanes_ = natural_lanes_;
+  for (Id id : loads) {
+    const ir::Op& op = program_[id];
+    Point point(program_[op.operands.back()].shape.size(), uniform(i64(0)));
+    point.back() = {i64(0), i64(1), false};
+    const Lanes index = eval(op.operands.back(), point);
+    if (index.is_vector || !index.stride || !is_constant_one(index.stride)) continue;
+    Value* left = b_.CreateSub(dims_[static_cast<std::size_t>(op.index)].back(), index.base);
+    begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, begin, b_.CreateNeg(index.base));
+    end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, left);
+    safe_loads_.push_back(id);
+  }
+  lanes_ = 1;
+  if (stage.alignment) {
+    Point row = rows[0];
+    row.push_back(uniform(i64(0)));
+    begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, begin, stage.alignment(row));
+  }
+  return {begin, end};
+}
+
+// Vectors where all is safe, one by one before and after.
+void Emitter::emit_row(Value* extent, const Stage& stage, const Points& rows) {
+  const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(extent);
+  if (constant && constant->isOne()) {
+    emit_row_body(stage, rows, i64(0), 1, 1);
+    return;
+  }
+  if (natural_lanes_ == 1 || (constant && constant->getSExtValue() < natural_lanes_)) {
+    for_each(i64(0), extent, 1, [&](Value* j) { emit_row_body(stage, rows, j, 1, 1); });
+    return;
+  }
+  const auto [begin, end] = safe_range(stage, rows, extent);
+  const std::vector<Id> safe = safe_loads_;
+  const auto block = [&](const char* name) { return llvm::BasicBlock::Create(context_, name, function_); };
+  llvm::BasicBlock *before = b_.GetInsertBlock(), *head = block("row"), *pick = block("row.pick"),
+                   *vectors = block("row.vectors"), *one = block("row.one"), *after = block("row.end");
+  llvm::BasicBlock* vector = stage.vectors > 1 ? block("row.vector") : nullptr;
+  const std::int64_t step = static_cast<std::int64_t>(natural_lanes_) * stage.vectors;
+  b_.CreateBr(head);
+  b_.SetInsertPoint(head);
+  llvm::PHINode* j = b_.CreatePHI(b_.getInt64Ty(), 4);
+  j->addIncoming(i64(0), before);
+  b_.CreateCondBr(b_.CreateICmpSLT(j, extent), pick, after);
+
+  b_.SetInsertPoint(pick);
+  const auto fits = [&](std::int64_t elements) {
+    return b_.CreateAnd(b_.CreateICmpSGE(j, begin), b_.CreateICmpSLE(b_.CreateAdd(j, i64(elements)), end));
+  };
+  if (vector) {
+    auto* pick_one = block("row.pick_one");
+    b_.CreateCondBr(fits(step), vectors, pick_one);
+    b_.SetInsertPoint(pick_one);
+    b_.CreateCondBr(fits(natural_lanes_), vector, one);
+  } else {
+    b_.CreateCondBr(fits(step), vectors, one);
+  }
+
+  b_.SetInsertPoint(vectors);
+  llvm::PHINode* at = b_.CreatePHI(b_.getInt64Ty(), 2);
+  at->addIncoming(j, pick);
+  safe_loads_ = safe;
+  emit_row_body(stage, rows, at, natural_lanes_, stage.vectors);
+  Value* next = b_.CreateAdd(at, i64(step));
+  at->addIncoming(next, b_.GetInsertBlock());
+  j->addIncoming(next, b_.GetInsertBlock());
+  b_.CreateCondBr(b_.CreateICmpSLE(b_.CreateAdd(next, i64(step)), end), vectors, head);
+
+  if (vector) {
+    b_.SetInsertPoint(vector);
+    safe_loads_ = safe;
+    emit_row_body(stage, rows, j, natural_lanes_, 1);
+    j->addIncoming(b_.CreateAdd(j, i64(natural_lanes_)), b_.GetInsertBlock());
+    b_.CreateBr(head);
+  }
+  b_.SetInsertPoint(one);
+  safe_loads_.clear();
+  emit_row_body(stage, rows, j, 1, 1);
+  j->addIncoming(b_.CreateAdd(j, i64(1)), b_.GetInsertBlock());
+  b_.CreateBr(head);
+  b_.SetInsertPoint(after);
+}
+
+}  // namespace tessera::compile

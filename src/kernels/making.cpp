@@ -1,0 +1,209 @@
+// Kernels without inputs: what an element becomes depends on where it is.
+#include <tessera/tile.hpp>
+
+#include "kernels/kernel.hpp"
+#include "kernels/parts.hpp"
+
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <numbers>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tessera::kernels {
+
+namespace {
+
+using tile::Tile;
+using tile::detail::scalar;
+
+// A plan in which the output is seen as one row: element i is number i in row-major order.
+Plan row_plan(const Call& call, std::function<void()> body) {
+  Plan plan = plain_plan(call, std::move(body));
+  plan.shapes = {Shape{call.output.shape->elements()}};
+  return plan;
+}
+
+Tile element_number() { return tile::Output().index(0); }
+
+void arange_real_body() {
+  const tile::Output z;
+  z.store(tile::round_cast(scalar(0) + tile::cast(element_number(), f64) * scalar(1), z.dtype()));
+}
+
+void arange_whole_body() {
+  const tile::Output z;
+  z.store(tile::cast(scalar(0) + element_number() * scalar(1), z.dtype()));
+}
+
+Plan plan_arange(const Call& call) {
+  const Argument &start = call["start"], &step = call["step"];
+  const bool is_whole = !is_float(call.output.dtype) && start.is_integer && step.is_integer;
+  Plan plan = row_plan(call, is_whole ? arange_whole_body : arange_real_body);
+  plan.variant = is_whole ? "whole" : "real";
+  plan.scalars = {{"start", is_whole ? s64 : f64, start}, {"step", is_whole ? s64 : f64, step}};
+  return plan;
+}
+
+Kernel arange() {
+  return {.name = "arange",
+          .params = {{.name = "start", .default_value = 0, .documentation = "the first element"},
+                     {.name = "step", .default_value = 1, .documentation = "from one element to the next"}},
+          .dtypes = to_vector(all_dtypes),
+          .documentation =
+              "start + i * step for element i in row-major order, in f64; integers exact where both are "
+              "whole, else rounded to the nearest; saturated",
+          .plan = plan_arange};
+}
+
+// The upper half of a * factor: by halves of 16 bits, since no device need have 64-bit products.
+Tile high_product(const Tile& a, std::uint32_t factor) {
+  const std::uint32_t low = factor & 0xffff, high = factor >> 16;
+  const Tile a_low = a & 0xffff, a_high = a >> 16;
+  const Tile middle = a_high * low + ((a_low * low) >> 16);
+  return a_high * high + (middle >> 16) + ((a_low * high + (middle & 0xffff)) >> 16);
+}
+
+using Words = std::array<Tile, 4>;
+
+// Philox4x32-10 of the counter (block, 0): Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011. The key
+// is in the first two scalars.
+Words random_words(const Tile& block) {
+  const auto word = [](const Tile& bits) { return tile::cast(bits & 0xffffffff, u32); };
+  Words x = {word(block), word(block >> 32), tile::constant(u32, 0), tile::constant(u32, 0)};
+  Tile key0 = scalar(0), key1 = scalar(1);
+  for (int round = 0; round < 10; ++round) {
+    constexpr std::uint32_t factor0 = 0xD2511F53, factor1 = 0xCD9E8D57;
+    x = {high_product(x[2], factor1) ^ x[1] ^ key0, x[2] * factor1, high_product(x[0], factor0) ^ x[3] ^ key1,
+         x[0] * factor0};
+    key0 = key0 + 0x9E3779B9U;
+    key1 = key1 + 0xBB67AE85U;
+  }
+  return x;
+}
+
+// In [0, 1), from all bits that the type has room for.
+Tile fraction32(const Tile& word) { return tile::cast(word >> 8, f32) * 0x1p-24; }
+Tile fraction64(const Tile& low, const Tile& high) {
+  return (tile::cast(high, f64) * 0x1p21 + tile::cast(low >> 11, f64)) * 0x1p-53;
+}
+
+// The uniform numbers of elements 2p and 2p + 1.
+std::pair<Tile, Tile> random_pair(const Tile& p) {
+  if (tile::Output().dtype() == f64) {
+    const Words x = random_words(p);
+    return {fraction64(x[0], x[1]), fraction64(x[2], x[3])};
+  }
+  const Words x = random_words(p >> 1);
+  const Tile is_second = (p & 1) == 1;
+  return {fraction32(select(is_second, x[2], x[0])), fraction32(select(is_second, x[3], x[1]))};
+}
+
+// Of the last two scalars the first is added to `number` times the second.
+void store_random(const Tile& number) { tile::Output().store(scalar(2) + number * scalar(3)); }
+
+void uniform_body() {
+  const Tile i = element_number();
+  const auto [even, odd] = random_pair(i >> 1);
+  store_random(select((i & 1) == 0, even, odd));
+}
+
+// Box and Muller: two uniform numbers become two normal ones.
+void randn_body() {
+  const Tile i = element_number();
+  const auto [even, odd] = random_pair(i >> 1);
+  const Tile radius = sqrt(-2 * log(1 - even)), angle = 2 * std::numbers::pi * odd;
+  store_random(radius * select((i & 1) == 0, cos(angle), sin(angle)));
+}
+
+ParamSpec seed_param() {
+  return {.name = "seed",
+          .kind = ParamSpec::Kind::integer,
+          .default_value = 0,
+          .documentation = "the same seed gives the same numbers, on every device"};
+}
+
+Plan random_plan(const Call& call, void (*body)(), double offset, double factor) {
+  const DType dtype = call.output.dtype;
+  check_dtype_in(call, dtype, "output", float_dtypes);
+  const auto seed = static_cast<std::uint64_t>(call["seed"].integer);
+  Plan plan = row_plan(call, body);
+  plan.scalars = {whole_scalar("seed_low", u32, static_cast<std::int64_t>(seed & 0xffffffff)),
+                  whole_scalar("seed_high", u32, static_cast<std::int64_t>(seed >> 32)),
+                  real_scalar("offset", dtype, offset), real_scalar("factor", dtype, factor)};
+  return plan;
+}
+
+Kernel uniform() {
+  return {.name = "uniform",
+          .params = {seed_param(),
+                     {.name = "min", .default_value = 0, .documentation = "the least"},
+                     {.name = "max", .default_value = 1, .documentation = "the end, which is not reached"}},
+          .dtypes = to_vector(float_dtypes),
+          .documentation = "random numbers, each from min to max as likely as any other",
+          .plan = [](const Call& call) {
+            const double min = call["min"].number;
+            return random_plan(call, uniform_body, min, call["max"].number - min);
+          }};
+}
+
+Kernel randn() {
+  return {
+      .name = "randn",
+      .params = {seed_param(),
+                 {.name = "mean", .default_value = 0, .documentation = "of all of them"},
+                 {.name = "std", .default_value = 1, .documentation = "the standard deviation"}},
+      .dtypes = to_vector(float_dtypes),
+      .documentation = "random numbers of the normal distribution",
+      .plan = [](const Call& call) { return random_plan(call, randn_body, call["mean"].number, call["std"].number); }};
+}
+
+// a / b of whole numbers, towards zero, for quotients below 2^20: estimated in f32 and put right, since processors have
+// no vectors of integer divisions.
+Tile small_quotient(const Tile& a, const Tile& b) {
+  const Tile estimate = tile::cast(tile::cast(a, f32) / tile::cast(b, f32), s64);
+  const Tile rest = a - estimate * b;
+  return estimate + select(rest >= b, 1, 0) - select(rest < 0, 1, 0);
+}
+
+// The output is seen as [H, W*4].
+void gradient_body() {
+  const tile::Output z;
+  const Tile place = z.index(1), channel = place & 3;
+  const Tile is_red = channel == 0;
+  const Tile coordinate = select(is_red, place >> 2, z.index(0));
+  const Tile steps = select(is_red, z.dim(1) >> 2, z.dim(0)) - 1;
+  // Rounded to the nearest; one pixel alone has the coordinate 0.
+  const Tile ramp = small_quotient(510 * coordinate + steps, tile::max(2 * steps, 1));
+  z.store(select(channel < 2, tile::cast(ramp, u8), select(channel == 2, scalar(0), 255)));
+}
+
+Plan plan_gradient(const Call& call) {
+  check_output_dtype(call, u8);
+  const Shape& shape = *call.output.shape;
+  if (shape.rank() != 3 || shape[2] != 4) {
+    fail(call, Errc::shape_mismatch, "output must be u8[H,W,4], got " + to_string(u8, shape));
+  }
+  const double phase = call["phase"].number, blue = std::round(255 * (phase - std::floor(phase)));
+  Plan plan = plain_plan(call, gradient_body);
+  plan.shapes = {Shape{shape[0], shape[1] * 4}};
+  plan.scalars = {whole_scalar("blue", u8, std::isnan(blue) ? 0 : static_cast<std::int64_t>(blue))};
+  return plan;
+}
+
+Kernel generate_gradient() {
+  return {.name = "generate_gradient",
+          .params = {{.name = "phase", .default_value = 0, .documentation = "its fraction is the amount of blue"}},
+          .dtypes = {u8},
+          .documentation = "an image [H,W,4] with red rising to the right, green downwards, blue everywhere alike",
+          .plan = plan_gradient};
+}
+
+}  // namespace
+
+std::vector<Kernel> making_kernels() { return {arange(), uniform(), randn(), generate_gradient()}; }
+
+}  // namespace tessera::kernels
