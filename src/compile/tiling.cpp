@@ -44,6 +44,7 @@ class Cuts {
   explicit Cuts(const ir::Program& program)
       : program_(program), is_whole_(static_cast<std::size_t>(program.buffers.front().rank())) {
     for (const Op& op : program.ops) look_at(op);
+    for (const ir::Region& region : program.regions) look_at_uses(region.results);
   }
 
   bool is_whole(std::size_t axis) const { return is_whole_[axis]; }
@@ -51,6 +52,7 @@ class Cuts {
  private:
   void look_at(const Op& op);
   void look_at_shape(const Op& op);
+  void look_at_uses(std::span<const Id> operands);
   void keep_extent_whole(Id extent) {
     if (program_[extent].code == Code::tile_dim) keep_whole(program_[extent]);
   }
@@ -73,8 +75,11 @@ class Cuts {
 
 void Cuts::look_at(const Op& op) {
   look_at_shape(op);
-  if (is_place(op) || is_widened(program_, op)) return;
-  for (const Id operand : op.operands) {
+  if (!is_place(op) && !is_widened(program_, op)) look_at_uses(op.operands);
+}
+
+void Cuts::look_at_uses(std::span<const Id> operands) {
+  for (const Id operand : operands) {
     const Op& used = program_[operand];
     // Numbers that change with the tiles. An origin is only ever part of a place.
     if (used.code == Code::tile_dim || used.code == Code::block) keep_whole(used);
