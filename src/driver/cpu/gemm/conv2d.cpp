@@ -1,0 +1,1 @@
+#include "driver/cpu/gemm/conv2d.hpp"
