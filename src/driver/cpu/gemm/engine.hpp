@@ -30,9 +30,6 @@ struct Windows {
   std::int64_t first = 0;            // the block's first column
 };
 
-// The channels [begin, end), counted over all images, of a depthwise convolution.
-using Depthwise = void (*)(const Conv2d& conv, std::int64_t begin, std::int64_t end);
-
 // What is compiled for one instruction set, by DType.
 struct Engine {
   const char* name = nullptr;
@@ -41,7 +38,8 @@ struct Engine {
     std::int64_t columns = 0;
     void (*multiply)(const Block& block, const Matrix& b) = nullptr;
     void (*convolve)(const Block& block, const Windows& windows) = nullptr;
-    Depthwise depthwise = nullptr;
+    // One input channel a group: rows [begin, end) of the output, counted over all images and channels.
+    void (*depthwise)(const Conv2d& conv, std::int64_t begin, std::int64_t end) = nullptr;
   };
   Routines routines[std::size(all_dtypes)];
 };
@@ -61,6 +59,20 @@ void use_engine(const Engine& engine);
 // How to cut batches of m by n, when each element costs k products.
 Cut cut(const Engine::Routines& routines, std::int64_t batches, std::int64_t m, std::int64_t n, std::int64_t k,
         unsigned workers);
+// Likewise, if a batch is never cut.
+Cut cut_batches(std::int64_t batches, double batch_products, unsigned workers);
+
+// What a piece has to do: a rectangle of each of the batches [first, last).
+struct Part {
+  Part(const Cut& cut, std::int64_t batches, std::int64_t m, std::int64_t n, std::int64_t piece);
+
+  std::int64_t first;
+  std::int64_t last;
+  std::int64_t row;
+  std::int64_t rows;
+  std::int64_t column;
+  std::int64_t columns;
+};
 
 // Memory of the calling thread for packed operands, aligned to 4096 bytes; good until the next call. Kept for the next
 // one: engines never ask for more than a few MiB.

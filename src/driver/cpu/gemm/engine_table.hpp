@@ -1,20 +1,26 @@
 // The table of one engine. Included by the engine_*.cpp; see kernel.hpp.
 #pragma once
 
-#include "driver/cpu/gemm/blocks.hpp"
+#include "driver/cpu/gemm/windows.hpp"
 
 namespace tessera::driver::cpu {
 namespace {
 
 template <class Kind>
 void multiply(const Block& block, const Matrix& b) {
-  multiply_block<Kind>(
-      block, FromMatrix<Kind>{reinterpret_cast<const typename Kind::Element*>(b.data), b.row, b.column});
+  multiply_block<Kind>(block,
+                       FromMatrix<Kind>{reinterpret_cast<const typename Kind::Element*>(b.data), b.row, b.column});
+}
+
+template <class Kind>
+void convolve(const Block& block, const Windows& windows) {
+  const auto* image = reinterpret_cast<const typename Kind::Element*>(windows.image);
+  multiply_block<Kind>(block, FromWindows<Kind>{*windows.conv, image, windows.first});
 }
 
 template <class Kind>
 constexpr Engine::Routines routines() {
-  return {Kind::rows, tile_columns<Kind>, multiply<Kind>, nullptr, nullptr};
+  return {Kind::rows, tile_columns<Kind>, multiply<Kind>, convolve<Kind>, depthwise<Kind>};
 }
 
 // In the order of DType.

@@ -135,8 +135,8 @@ template <class Kind>
 struct Target {
   typename Kind::Element* c;
   Index row;
-  Index columns;                         // up to tile_columns
-  bool is_first;                         // whether c holds nothing yet
+  Index columns;                       // up to tile_columns
+  bool is_first;                       // whether c holds nothing yet
   const typename Kind::Element* bias;  // then added to each row, if not null
 };
 
