@@ -141,6 +141,15 @@ TYPED_TEST(GemmTest, Layouts) {
   }
 }
 
+TYPED_TEST(GemmTest, OneRowOrColumn) {
+  for (Layout a : {Layout::plain, Layout::transposed, Layout::gaps}) {
+    for (Layout b : {Layout::plain, Layout::transposed, Layout::gaps}) {
+      Problem<TypeParam>(product(1, 2100, 1100, a, b), 1).check(4);
+      Problem<TypeParam>(product(2100, 1, 1101, a, b), 2).check(4);
+    }
+  }
+}
+
 TYPED_TEST(GemmTest, RepeatedRowsAndColumns) {
   Gemm gemm = product(19, 35, 21);
   gemm.a.row = 0;

@@ -30,12 +30,20 @@ constexpr Index unpacked_columns = 256;
 template <class Kind>
 constexpr Index row_gap = Index{64} / sizeof(typename Kind::Packed);
 
+template <class V, std::size_t... lane>
+[[gnu::always_inline]] inline void interleave(V& low, V& high, V a, V b, std::index_sequence<lane...>) {
+  constexpr std::size_t lanes = sizeof...(lane);
+  low = __builtin_shufflevector(a, b, (lane / 2 + lane % 2 * lanes)...);
+  high = __builtin_shufflevector(a, b, (lanes / 2 + lane / 2 + lane % 2 * lanes)...);
+}
+
 // Packs rows [k, k + depth) and columns [j, j + columns) of b, filled up with zeros to tile_columns.
 template <class Kind>
 struct FromMatrix {
   using Element = typename Kind::Element;
   using Packed = typename Kind::Packed;
   static constexpr Index width = tile_columns<Kind>;
+  static constexpr int lanes = Kind::lanes;
 
   const Element* data;
   Index row;
@@ -49,10 +57,37 @@ struct FromMatrix {
       }
       return;
     }
+    if (columns == width && row == 1) {
+      for (; depth >= lanes; depth -= lanes, from += lanes, to += lanes * width) {
+        for (int v = 0; v < Kind::vectors; ++v) transpose(to + v * lanes, from + v * lanes * column);
+      }
+    }
     for (; depth > 0; --depth, from += row, to += width) {
       for (Index x = 0; x < columns; ++x) to[x] = from[x * column];
       for (Index x = columns; x < width; ++x) to[x] = 0;
     }
+  }
+
+  // A square of lanes by lanes, by shuffling it like cards: each round interleaves its upper half with its lower one.
+  void transpose(Packed* to, const Element* from) const {
+    using V = typename Kind::V;
+    V square[lanes];
+    V next[lanes];
+#pragma GCC unroll 16
+    for (int i = 0; i < lanes; ++i) {
+      square[i] = __builtin_convertvector((load<Vector<Element, lanes>>(from + i * column)), V);
+    }
+#pragma GCC unroll 8
+    for (int round = 1; round < lanes; round *= 2) {
+#pragma GCC unroll 16
+      for (int i = 0; i < lanes / 2; ++i) {
+        interleave(next[2 * i], next[2 * i + 1], square[i], square[i + lanes / 2], std::make_index_sequence<lanes>());
+      }
+#pragma GCC unroll 16
+      for (int i = 0; i < lanes; ++i) square[i] = next[i];
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < lanes; ++i) store(to + i * width, square[i]);
   }
 };
 
@@ -76,9 +111,14 @@ Rows<Kind> pack_rows(const Matrix& a, Index i, Index rows, Index k, Index depth,
     return {{to, line, 1}, line};
   }
   for (Index r = 0; r < rows; r += Kind::rows) {
+    const Index tile = smaller(Kind::rows, rows - r);
     for (Index x = 0; x < depth; ++x) {
-      for (Index s = 0; s < smaller(Kind::rows, rows - r); ++s) {
-        to[r * depth + x * Kind::rows + s] = from[(r + s) * a.row + x * a.column];
+      auto* const column = to + r * depth + x * Kind::rows;
+      const auto* const source = from + r * a.row + x * a.column;
+      if (tile == Kind::rows && a.row == 1) {
+        for (Index s = 0; s < Kind::rows; ++s) column[s] = source[s];
+      } else {
+        for (Index s = 0; s < tile; ++s) column[s] = source[s * a.row];
       }
     }
   }

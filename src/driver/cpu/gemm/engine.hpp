@@ -37,6 +37,8 @@ struct Engine {
     std::int64_t rows = 0;  // of c that are computed at once, in registers
     std::int64_t columns = 0;
     void (*multiply)(const Block& block, const Matrix& b) = nullptr;
+    // If all of c is one row. Not for a block of one row: floats must not depend on the cut.
+    void (*multiply_row)(const Block& block, const Matrix& b) = nullptr;
     void (*convolve)(const Block& block, const Windows& windows) = nullptr;
     // One input channel a group: rows [begin, end) of the output, counted over all images and channels.
     void (*depthwise)(const Conv2d& conv, std::int64_t begin, std::int64_t end) = nullptr;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace tessera::driver::cpu {
 
@@ -18,6 +19,9 @@ constexpr double max_products = double{1 << 30};
 constexpr std::int64_t pieces_per_worker = 4;
 
 std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Elements of a that are small enough to be read unpacked by every piece, from the L2 or L3 cache.
+constexpr double max_unpacked = double{1 << 18};
 
 // How many pieces there should be.
 double wanted_pieces(double products, unsigned workers) {
@@ -44,17 +48,23 @@ Cut cut(const Engine::Routines& routines, std::int64_t batches, std::int64_t m, 
   cut.columns = n;
   const double wanted = std::ceil(wanted_pieces(batch_products * double(batches), workers) / double(batches));
   if (wanted <= 1) return cut;
-  // Each part of the rows packs all of b, each part of the columns all of a: the cut with the least to pack.
+  // Each part of the rows packs all of b, each part of the columns all of a: the cut with the least to pack. A small a
+  // is read where it is, so cutting the columns alone packs nothing twice (256 by 256 by 256: 190 GFLOP/s on two cores,
+  // 166 if cut in 3 by 3).
   const std::int64_t row_tiles = quotient_up(m, routines.rows);
   const std::int64_t column_tiles = quotient_up(n, routines.columns);
-  const double row_parts = std::sqrt(wanted * double(m) / double(n));
-  const double column_parts = wanted / std::clamp(std::round(row_parts), 1.0, double(row_tiles));
-  const auto tiles = [](std::int64_t all, double parts) {
-    return std::max<std::int64_t>(1, std::int64_t(std::ceil(double(all) / parts)));
-  };
-  cut.columns = tiles(column_tiles, std::max(1.0, column_parts)) * routines.columns;
+  std::int64_t row_parts = 1;
+  if (double(m) * double(k) > max_unpacked || wanted > double(column_tiles)) {
+    // Powers of two, so that the workers' shares stay even.
+    const auto packed = [&](std::int64_t rows) { return double(rows) * double(n) + wanted / double(rows) * double(m); };
+    while (2 * row_parts <= row_tiles && packed(2 * row_parts) <= packed(row_parts)) row_parts *= 2;
+  }
+  const auto column_parts = std::int64_t(std::clamp(wanted / double(row_parts), 1.0, double(column_tiles)));
+  cut.columns = quotient_up(column_tiles, column_parts) * routines.columns;
   cut.column_parts = quotient_up(n, cut.columns);
-  cut.rows = tiles(row_tiles, std::max(1.0, wanted / double(cut.column_parts))) * routines.rows;
+  // If there are too few columns for that, more parts of the rows.
+  const auto more_parts = std::int64_t(std::clamp(wanted / double(cut.column_parts), 1.0, double(row_tiles)));
+  cut.rows = quotient_up(row_tiles, more_parts) * routines.rows;
   cut.row_parts = quotient_up(m, cut.rows);
   cut.pieces = batches * cut.row_parts * cut.column_parts;
   return cut;
@@ -70,21 +80,41 @@ Part::Part(const Cut& cut, std::int64_t batches, std::int64_t m, std::int64_t n,
   columns = std::min(cut.columns, n - column);
 }
 
-Cut cut(const Gemm& gemm, unsigned workers) {
-  return cut(engine().routines[static_cast<std::size_t>(gemm.dtype)], gemm.batches, gemm.m, gemm.n, gemm.k, workers);
+namespace {
+
+// One column as one row, if the result lies side by side; the same product otherwise.
+Gemm row_first(Gemm gemm) {
+  if (gemm.n != 1 || gemm.m == 1 || gemm.c_row != 1) return gemm;
+  std::swap(gemm.m, gemm.n);
+  std::swap(gemm.a, gemm.b);
+  std::swap(gemm.a.row, gemm.a.column);
+  std::swap(gemm.b.row, gemm.b.column);
+  gemm.c_row = gemm.n;
+  return gemm;
 }
 
-void run_piece(const Gemm& gemm, const Cut& cut, std::int64_t piece) {
+const Engine::Routines& routines(const Gemm& gemm) { return engine().routines[static_cast<std::size_t>(gemm.dtype)]; }
+
+}  // namespace
+
+Cut cut(const Gemm& given, unsigned workers) {
+  const Gemm gemm = row_first(given);
+  return cut(routines(gemm), gemm.batches, gemm.m, gemm.n, gemm.k, workers);
+}
+
+void run_piece(const Gemm& given, const Cut& cut, std::int64_t piece) {
+  const Gemm gemm = row_first(given);
   if (gemm.batches == 0 || gemm.m == 0 || gemm.n == 0) return;
   const std::int64_t size = static_cast<std::int64_t>(size_of(gemm.dtype));
   const Part part(cut, gemm.batches, gemm.m, gemm.n, piece);
+  const auto multiply = gemm.m == 1 ? routines(gemm).multiply_row : routines(gemm).multiply;
   for (std::int64_t batch = part.first; batch < part.last; ++batch) {
     Block block{part.rows, part.columns, gemm.k, gemm.a, gemm.c, gemm.c_row};
     Matrix b = gemm.b;
     block.a.data += (batch * gemm.a.batch + part.row * gemm.a.row) * size;
     b.data += (batch * gemm.b.batch + part.column * gemm.b.column) * size;
     block.c += (batch * gemm.c_batch + part.row * gemm.c_row + part.column) * size;
-    engine().routines[static_cast<std::size_t>(gemm.dtype)].multiply(block, b);
+    multiply(block, b);
   }
 }
 
