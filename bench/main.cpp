@@ -4,8 +4,10 @@
 #include "cases/cases.hpp"
 #include "environment.hpp"
 #include "harness.hpp"
+#include "load.hpp"
 #include "report.hpp"
 
+#include <cmath>
 #include <exception>
 #include <iostream>
 #include <stdexcept>
@@ -88,7 +90,7 @@ const std::vector<Case>& cases() {
         {"OpenCV", at_least(1.5)},
         {"by hand", at_least(0.9), true}},
        [] { return bench::add_relu_scale(std::size_t{16} << 20, Extent::memory); },
-       10,
+       20,
        Summary::maximum},
       {"relu(a+b)*s, 1 MiB",
        "GB/s",
@@ -204,6 +206,7 @@ int measure_all(const Options& options) {
     return 0;
   }
 
+  const bench::Load load;
   bench::warm_cores(std::chrono::seconds(1));
   std::vector<bench::Result> results;
   for (const Case* measured : chosen) {
@@ -217,6 +220,10 @@ int measure_all(const Options& options) {
             << ": the best of many rounds, of the wake-up the median; ratio = ours / rival\n\n";
   print_table(std::cout, results);
   std::cout << '\n';
+  if (const double others = load.of_others(); others > 0.05) {
+    std::cout << "Other processes used " << std::lround(others * 100)
+              << " % of the processor meanwhile: measure again when it is idle\n";
+  }
   if (!options.json.empty()) write_json(options.json, results, options.quick);
 
   return conclude(results);

@@ -48,8 +48,8 @@ struct Blur {
   double sigma;
 };
 
-// What the machine can do: vector intrinsics, stores past the cache, prefetch. For arrays that are larger than the
-// caches; the output is aligned to 64 bytes.
+// What the machine can do: vector intrinsics, stores past the cache, with or without prefetch. For arrays that are
+// larger than the caches, of whole cache lines.
 namespace handwritten {
 Call add_relu_scale(const AddReluScale& work);
 }
