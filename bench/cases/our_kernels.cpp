@@ -8,17 +8,16 @@ namespace {
 
 namespace tile = tessera::tile;
 
-const auto add_relu_scale =
-    tile::kernel("bench_add_relu_scale",
-                 [](tile::Out<float> z, tile::In<float> x, tile::In<float> y, tile::Scalar<float, "factor"> factor) {
-                   z.store(max(tile::load_like(x, z) + tile::load_like(y, z), 0.0F) * factor);
-                 });
+const auto fused = tile::kernel("bench_add_relu_scale", [](tile::Out<float> z, tile::In<float> x, tile::In<float> y,
+                                                           tile::Scalar<float, "factor"> factor) {
+  z.store(max(tile::load_like(x, z) + tile::load_like(y, z), 0.0F) * factor);
+});
 
 }  // namespace
 
 Call our_add_relu_scale(const tessera::Buffer& a, const tessera::Buffer& b, const tessera::Buffer& output,
                         float factor) {
-  return [=] { device().run(add_relu_scale, {a, b}, output, {{"factor", factor}}); };
+  return [=] { device().run(fused, {a, b}, output, {{"factor", factor}}); };
 }
 
 Call our_matmul(const tessera::Buffer& a, const tessera::Buffer& b, const tessera::Buffer& c) {
