@@ -190,7 +190,7 @@ int conclude(const std::vector<bench::Result>& results) {
     not_judged += is_open(result.own_verdict());
     for (std::size_t i = 0; i < result.rivals.size(); ++i) not_judged += is_open(result.verdict(i));
   }
-  if (not_judged > 0) std::cout << not_judged << " bars were not measured or are out of this machine's reach\n";
+  if (not_judged > 0) std::cout << "bars not measured or out of this machine's reach: " << not_judged << '\n';
   if (missed == 0) std::cout << (not_judged > 0 ? "all other bars are met\n" : "all bars are met\n");
   return missed > 0 ? 1 : 0;
 }

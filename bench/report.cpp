@@ -39,6 +39,7 @@ struct Line {
   const Opponent* rival() const { return index ? &result.of->rivals[*index] : nullptr; }
   const Bar& bar() const { return index ? rival()->bar : result.of->bar; }
   std::optional<double> figure() const { return index ? result.rivals[*index] : std::nullopt; }
+  std::string figure_text() const { return rival() && !figure() ? "missing" : number(figure()); }
   std::optional<double> ratio() const { return index ? result.ratio(*index) : std::nullopt; }
   Verdict verdict() const { return index ? result.verdict(*index) : result.own_verdict(); }
 
@@ -54,11 +55,13 @@ struct Line {
       case Verdict::out_of_reach:
         return "out of reach: the limit itself is at " + number(result.limit_ratio(*index));
       case Verdict::not_measured:
-        return result.ours ? "not measured: the rival is missing" : "not measured: our kernel is missing";
+        return "not measured";
     }
     return "";
   }
 };
+
+std::string our_text(const Result& result) { return result.ours ? number(*result.ours) : "missing"; }
 
 std::vector<Line> lines(const Result& result) {
   std::vector<Line> all;
@@ -105,11 +108,11 @@ std::string json(const Line& line) {
 }  // namespace
 
 void print_line(std::ostream& out, const Result& result) {
-  out << number(result.ours) << ' ' << result.of->unit;
+  out << our_text(result) << ' ' << result.of->unit;
   const char* separator = " (";
   for (const Line& line : lines(result)) {
     if (!line.rival()) continue;
-    out << separator << line.rival()->name << ": " << number(line.figure()) << ", ratio " << number(line.ratio());
+    out << separator << line.rival()->name << ": " << line.figure_text() << ", ratio " << number(line.ratio());
     separator = "; ";
   }
   if (!result.rivals.empty()) out << ')';
@@ -122,9 +125,9 @@ void print_table(std::ostream& out, const std::vector<Result>& results) {
   for (const Result& result : results) {
     bool is_first = true;  // line of the case
     for (const Line& line : lines(result)) {
-      rows.push_back({is_first ? std::string(result.of->name) : "", is_first ? number(result.ours) : "",
+      rows.push_back({is_first ? std::string(result.of->name) : "", is_first ? our_text(result) : "",
                       std::string(result.of->unit), line.rival() ? std::string(line.rival()->name) : "-",
-                      number(line.figure()), number(line.ratio()), text(line.bar()), line.verdict_text()});
+                      line.figure_text(), number(line.ratio()), text(line.bar()), line.verdict_text()});
       is_first = false;
     }
   }
