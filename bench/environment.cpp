@@ -18,8 +18,8 @@ const char* openblas_core() {
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
     return "SkylakeX";
   }
-  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return nullptr;
-  return __builtin_cpu_is("amd") ? "Zen" : "Haswell";
+  // Zen's own choice of kernels is 2 % slower on Zen 3 than Haswell's.
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "Haswell" : nullptr;
 }
 
 }  // namespace
