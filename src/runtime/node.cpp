@@ -148,7 +148,13 @@ void NodePool::retire(NodePool& pool) {
 }
 
 Node& NodePool::pop_free() {
-  if (!free_) free_ = returned_.exchange(nullptr, std::memory_order_acquire);
+  if (returned_.load(std::memory_order_relaxed)) {  // first those that were used last: they are in the caches
+    if (free_) older_.push_back(free_);
+    free_ = returned_.exchange(nullptr, std::memory_order_acquire);
+  } else if (!free_ && !older_.empty()) {
+    free_ = older_.back();
+    older_.pop_back();
+  }
   if (!free_) {
     slabs_.push_back(std::make_unique<Node[]>(slab_size));
     for (std::size_t i = 0; i < slab_size; ++i) {
