@@ -148,9 +148,12 @@ void NodePool::retire(NodePool& pool) {
 }
 
 Node& NodePool::pop_free() {
-  if (returned_.load(std::memory_order_relaxed)) {  // first those that were used last: they are in the caches
+  // After a while it goes on with those that came back meanwhile, which are in the caches: a list that thousands of
+  // commands in flight have left is not gone through again and again.
+  if ((!free_ || ++popped_ >= slab_size) && returned_.load(std::memory_order_relaxed)) {
     if (free_) older_.push_back(free_);
     free_ = returned_.exchange(nullptr, std::memory_order_acquire);
+    popped_ = 0;
   } else if (!free_ && !older_.empty()) {
     free_ = older_.back();
     older_.pop_back();

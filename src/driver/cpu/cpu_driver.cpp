@@ -117,8 +117,8 @@ class CpuDriver final : public Driver {
     CpuExecutable& executable = executable_of(launch);
     const compile::Compiled& code = executable.code();
     const std::int64_t count = tiles(code, executable, launch);
-    const std::int64_t parts = pieces_of(launch, executable, count);
     const compile::Arguments arguments{launch.buffers.data(), launch.dims.data(), launch.scalars.data()};
+    const std::int64_t parts = pieces_of(launch, executable, count);
     if (parts == 1) return code.run(arguments, 0, count);
     // Not piece * count / parts, which might overflow.
     const std::int64_t each = count / parts, more = count % parts;
