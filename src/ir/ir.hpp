@@ -167,7 +167,12 @@ struct Program {
 };
 
 // The value of a constant of an integer type; false if it is none.
-bool is_constant(const Program& program, Id id, std::int64_t& value) noexcept;
+inline bool is_constant(const Program& program, Id id, std::int64_t& value) noexcept {
+  const Op& op = program[id];
+  if (op.code != Code::constant || is_float(op.type)) return false;
+  value = op.integer;
+  return true;
+}
 
 // Checks the whole program; Errc::invalid_kernel that names the kernel and the culprit in the user's terms.
 void verify(const Program& program);

@@ -1,0 +1,228 @@
+// Every kernel on every device, beside oracles and the reference interpreter.
+#include <tessera/tessera.hpp>
+
+#include "conformance/cases/cases.hpp"
+#include "conformance/check.hpp"
+#include "conformance/interpreted.hpp"
+#include "conformance/oracles/oracles.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <map>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tessera::conformance {
+
+namespace {
+
+constexpr const char* usage =
+    "Usage: tessera_conformance [options]\n"
+    "Compares what devices make of kernels with oracles and with the reference interpreter.\n"
+    "  --device NAME  this device only; all that there are otherwise\n"
+    "  --kernel NAME  this kernel only\n"
+    "  --case N       this case of the kernel only\n"
+    "  --huge         buffers of more than 2^31 bytes instead of the usual cases\n"
+    "  --list         names the kernels and the number of their cases, and runs none\n"
+    "  --help         says this\n"
+    "Exit code: 0 if all is right, 1 if something is not, 2 if it could not run.\n";
+
+struct Options {
+  std::vector<std::string> devices;
+  std::string kernel;
+  int only = -1;
+  bool huge = false;
+  bool list = false;
+};
+
+// All cases of one kernel, as they are numbered.
+using Group = std::pair<std::string, Cases>;
+
+std::vector<Group> grouped(Cases cases, const std::string& only) {
+  std::vector<Group> groups;
+  for (Case& one : cases) {
+    if (!only.empty() && one.kernel != only) continue;
+    const auto known = std::ranges::find(groups, one.kernel, &Group::first);
+    Group& group = known != groups.end() ? *known : groups.emplace_back(one.kernel, Cases());
+    group.second.push_back(std::move(one));
+  }
+  return groups;
+}
+
+struct Tally {
+  std::set<DType> dtypes;
+  int cases = 0;
+  int failed = 0;
+  int shown = 0;
+  Real largest_error = 0;
+  Real largest_share = 0;
+
+  void add(const Check& check) {
+    largest_error = std::max(largest_error, check.largest_error);
+    largest_share = std::max(largest_share, check.largest_share);
+  }
+};
+
+constexpr int most_shown = 5;
+
+// Where it went wrong, and how to see it again.
+void complain(Tally& tally, const Device& device, const Case& one, int number, const std::string& what) {
+  ++tally.failed;
+  if (++tally.shown > most_shown) return;
+  std::printf("FAILED %s\n  %s\n  again: tessera_conformance --device %s --kernel %s --case %d\n",
+              describe(one).c_str(), what.c_str(), device.info().backend.c_str(), one.kernel.c_str(), number);
+}
+
+std::string to_text(const char* who, const Check& check) {
+  char text[256];
+  const Difference& first = *check.first;
+  std::snprintf(text, sizeof text, "%s: %zu elements wrong, first [%zu]: expected %.20Lg +- %.3Lg, got %.20Lg", who,
+                check.failures, first.index, first.expected.value, first.expected.slack, first.got);
+  return text;
+}
+
+Tensor run_on(const Device& device, const Case& one, const Call& call) {
+  std::vector<Buffer> inputs;
+  for (const Tensor& input : call.inputs) inputs.push_back(device.from_bytes(input.bytes, input.shape, input.dtype));
+  Tensor result(one.dtype, one.shape);
+  // What is not written shows.
+  const std::vector<std::byte> before(result.bytes.size(), std::byte{0xA5});
+  const Buffer output = one.in_place >= 0 ? inputs[static_cast<std::size_t>(one.in_place)]
+                                          : device.from_bytes(before, one.shape, one.dtype);
+  device.run(one.kernel, inputs, output, one.params);
+  result.bytes = output.read_bytes();
+  return result;
+}
+
+void expect_refusal(Tally& tally, const Device& device, const Case& one, int number, const Call& call) {
+  try {
+    run_on(device, one, call);
+    complain(tally, device, one, number, "expected " + std::string(to_string(*one.error)) + ", got no error");
+  } catch (const Error& error) {
+    if (error.code() == *one.error) return;
+    complain(tally, device, one, number,
+             "expected " + std::string(to_string(*one.error)) + ", got " + std::string(to_string(error.code())) + ": " +
+                 error.what());
+  }
+}
+
+void run_case(Tally& tally, const Device& device, const Case& one, int number, bool is_huge) {
+  const Call call = make_call(one, static_cast<std::uint64_t>(number) + 1);
+  ++tally.cases;
+  tally.dtypes.insert(one.dtype);
+  if (one.error) return expect_refusal(tally, device, one, number, call);
+  const char* who = "device";
+  try {
+    const Answer expected = oracles().at(one.kernel)(call);
+    const Check of_device = check(expected, run_on(device, one, call));
+    tally.add(of_device);
+    if (of_device.first) return complain(tally, device, one, number, to_text(who, of_device));
+    if (is_huge) return;
+    who = "interpreter";
+    const Check of_interpreter = check(expected, interpreted(one, call));
+    if (of_interpreter.first) complain(tally, device, one, number, to_text(who, of_interpreter));
+  } catch (const std::exception& error) {
+    complain(tally, device, one, number, std::string(who) + ": " + error.what());
+  }
+}
+
+void print_row(const std::string& kernel, const Tally& tally) {
+  std::string types;
+  for (const DType dtype : tally.dtypes) types += (types.empty() ? "" : " ") + std::string(to_string(dtype));
+  std::printf("%-20s %-24s %6d %14.3Lg %9.2Lf  %s\n", kernel.c_str(), types.c_str(), tally.cases, tally.largest_error,
+              tally.largest_share, tally.failed == 0 ? "passed" : ("FAILED: " + std::to_string(tally.failed)).c_str());
+  std::fflush(stdout);
+}
+
+// Kernels that the device has and nobody compares.
+int complain_of_forgotten(const Device& device, const std::vector<Group>& groups) {
+  int forgotten = 0;
+  for (const KernelInfo& kernel : device.kernels()) {
+    if (std::ranges::find(groups, kernel.name, &Group::first) != groups.end()) continue;
+    std::printf("%-20s FAILED: no cases\n", kernel.name.c_str());
+    ++forgotten;
+  }
+  return forgotten;
+}
+
+bool run_device(const std::string& name, const std::vector<Group>& groups, const Options& options) {
+  const Device device = Device::open(name);
+  std::printf("\n%s: %s\n\n%-20s %-24s %6s %14s %9s\n", name.c_str(), device.info().name.c_str(), "kernel", "types",
+              "cases", "largest error", "of bound");
+  int failed = 0;
+  for (const auto& [kernel, cases] : groups) {
+    Tally tally;
+    for (int i = 0; i < static_cast<int>(cases.size()); ++i) {
+      if (options.only >= 0 && i != options.only) continue;
+      run_case(tally, device, cases[static_cast<std::size_t>(i)], i, options.huge);
+    }
+    print_row(kernel, tally);
+    failed += tally.failed;
+  }
+  if (options.kernel.empty() && !options.huge) failed += complain_of_forgotten(device, groups);
+  std::printf("\n%s: %s\n", name.c_str(), failed == 0 ? "all passed" : (std::to_string(failed) + " FAILED").c_str());
+  return failed == 0;
+}
+
+Options parse(const std::vector<std::string>& arguments) {
+  Options options;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    const auto value = [&] {
+      if (i + 1 == arguments.size()) throw std::runtime_error(argument + " needs a value");
+      return arguments[++i];
+    };
+    if (argument == "--device") {
+      options.devices.push_back(value());
+    } else if (argument == "--kernel") {
+      options.kernel = value();
+    } else if (argument == "--case") {
+      options.only = std::stoi(value());
+    } else if (argument == "--huge") {
+      options.huge = true;
+    } else if (argument == "--list") {
+      options.list = true;
+    } else {
+      throw std::runtime_error("unknown option " + argument + "\n" + usage);
+    }
+  }
+  if (options.devices.empty()) {
+    for (const DeviceInfo& info : Device::devices()) options.devices.push_back(info.backend);
+  }
+  return options;
+}
+
+int run_all(const Options& options) {
+  const std::vector<Group> groups = grouped(options.huge ? huge_cases() : all_cases(), options.kernel);
+  if (groups.empty()) throw std::runtime_error("there is no case of kernel \"" + options.kernel + '"');
+  if (options.list) {
+    for (const auto& [kernel, cases] : groups) std::printf("%-20s %6zu\n", kernel.c_str(), cases.size());
+    return 0;
+  }
+  bool is_right = true;
+  for (const std::string& device : options.devices) is_right = run_device(device, groups, options) && is_right;
+  return is_right ? 0 : 1;
+}
+
+}  // namespace
+
+}  // namespace tessera::conformance
+
+int main(int argc, char** argv) {
+  using namespace tessera::conformance;
+  try {
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    if (std::ranges::find(arguments, "--help") != arguments.end()) {
+      std::fputs(usage, stdout);
+      return 0;
+    }
+    return run_all(parse(arguments));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "tessera_conformance: %s\n", error.what());
+    return 2;
+  }
+}

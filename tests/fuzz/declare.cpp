@@ -1,0 +1,121 @@
+// What a random program is about: buffers, tiles, scalars, extents.
+#include "fuzz/generator.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace tessera::fuzz {
+
+using ir::Type;
+
+namespace {
+
+const std::vector<Type> buffer_types = {Type::f32, Type::s32, Type::f64, Type::s64, Type::u8, Type::u32};
+const std::vector<std::int64_t> some_extents = {1, 2, 3, 5, 8, 17, 33, 2, 3, 5, 0};
+constexpr std::int64_t most_elements = 1024;
+
+}  // namespace
+
+Generator::Generator(Choices& choices) : choices_(choices) {}
+
+std::vector<std::int64_t> Generator::random_dims(std::size_t rank) {
+  std::vector<std::int64_t> dims;
+  std::int64_t elements = 1;
+  for (std::size_t i = 0; i < rank; ++i) {
+    const std::int64_t extent = choices_.from(some_extents);
+    dims.push_back(elements * extent > most_elements ? 1 : extent);
+    elements *= std::max<std::int64_t>(dims.back(), 1);
+  }
+  return dims;
+}
+
+// Like the output, broadcast to it, or anything.
+void Generator::declare_input() {
+  const std::vector<std::int64_t>& output = sample_.dims[0];
+  std::vector<std::int64_t> dims = output;
+  const std::uint32_t kind = choices_.below(3);
+  if (kind == 1) {
+    dims.erase(dims.begin(), dims.begin() + choices_.below(dims.size() + 1));
+    for (std::int64_t& dim : dims) dim = choices_.one_in(2) ? 1 : dim;
+  } else if (kind == 2) {
+    dims = random_dims(choices_.below(5));
+  }
+  ir::Buffer buffer{.name = std::string(1, static_cast<char>('a' + buffers_.size() - 1)),
+                    .type = choices_.from(buffer_types),
+                    .dims = {}};
+  for (const std::int64_t dim : dims) buffer.dims.push_back(dim == 1 || choices_.one_in(2) ? dim : -1);
+  buffers_.push_back(buffer);
+  sample_.dims.push_back(dims);
+  sample_.fills.push_back(static_cast<Fill>(choices_.below(3)));
+}
+
+void Generator::declare_tile() {
+  if (!choices_.one_in(3)) return;
+  std::int64_t tiles = 1;
+  for (const std::int64_t dim : sample_.dims[0]) {
+    std::int64_t extent = choices_.from(std::vector<std::int64_t>{std::max<std::int64_t>(dim, 1), 1, 2, 3, 4, 7, 16});
+    if (tiles * ((dim + extent - 1) / extent) > 40) extent = dim;
+    tiles *= std::max<std::int64_t>((dim + extent - 1) / extent, 1);
+    tile_extents_.push_back(extent);
+  }
+  times_ = static_cast<double>(tiles);
+}
+
+void Generator::declare_scalars() {
+  const std::uint32_t count = choices_.below(3);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    scalars_.push_back({.name = "s" + std::to_string(i), .type = choices_.from(buffer_types)});
+    const double number = choices_.below(8);
+    sample_.scalars.push_back(ir::is_float(scalars_.back().type) ? std::bit_cast<std::uint64_t>(number / 2)
+                                                                 : static_cast<std::uint64_t>(number));
+  }
+}
+
+void Generator::declare() {
+  sample_.dims.push_back(random_dims(choices_.below(5)));
+  sample_.fills.push_back(Fill::small);
+  ir::Buffer output{.name = "z", .type = choices_.from(buffer_types), .dims = {}};
+  for (const std::int64_t dim : sample_.dims[0]) output.dims.push_back(choices_.one_in(2) ? dim : -1);
+  buffers_.push_back(output);
+  const std::uint32_t inputs = choices_.below(4);
+  for (std::uint32_t i = 0; i < inputs; ++i) declare_input();
+  declare_tile();
+  declare_scalars();
+}
+
+// All in the outermost region, where everything sees them and equal ones are one.
+void Generator::make_extents() {
+  one_ = builder_->index(1);
+  extents_ = {one()};
+  for (const std::int64_t extent : {2, 3, 5, 8}) extents_.push_back({builder_->index(extent), extent, false});
+  for (std::size_t i = 0; i < buffers_.size(); ++i) {
+    Shape& shape = dims_.emplace_back();
+    for (std::size_t axis = 0; axis < buffers_[i].dims.size(); ++axis) {
+      const ir::Id id = builder_->dim(static_cast<int>(i), static_cast<int>(axis));
+      shape.push_back({id, sample_.dims[i][axis], id == one_});
+      extents_.push_back(shape.back());
+    }
+  }
+  for (std::size_t axis = 0; axis < buffers_[0].dims.size(); ++axis) {
+    const std::int64_t extent = tile_extents_.empty() ? sample_.dims[0][axis] : tile_extents_[axis];
+    tile_.push_back({builder_->tile_dim(static_cast<int>(axis)), extent, false});
+    extents_.push_back(tile_.back());
+  }
+  extents_.push_back({builder_->index(0), 0, false});
+}
+
+Sample Generator::make() {
+  declare();
+  builder_.emplace("fuzz", buffers_, scalars_, tile_extents_);
+  make_extents();
+  for (std::size_t i = 1; i < buffers_.size(); ++i) add_load_like();
+  while (step()) {
+  }
+  const Value stored = final_value();
+  sample_.stored = stored.known;
+  sample_.program = std::move(*builder_).store(stored.id);
+  sample_.choices = choices_.made();
+  return std::move(sample_);
+}
+
+}  // namespace tessera::fuzz

@@ -1,0 +1,103 @@
+#include "fuzz/run.hpp"
+
+#include "compile/compile.hpp"
+#include "ir/arithmetic.hpp"
+#include "ir/interpret.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <sstream>
+
+namespace tessera::fuzz {
+
+namespace {
+
+constexpr std::size_t margin = 64;  // bytes around the output that nobody may touch
+constexpr std::byte untouched{0xA5};
+
+std::size_t elements(const std::vector<std::int64_t>& dims) {
+  return static_cast<std::size_t>(std::accumulate(dims.begin(), dims.end(), std::int64_t{1}, std::multiplies<>()));
+}
+
+// The memory of one run.
+struct Memory {
+  std::vector<std::vector<std::byte>> blocks;
+  std::vector<std::byte*> buffers;
+  std::vector<std::int64_t> dims;
+
+  Memory(const Sample& sample, std::uint64_t seed) {
+    for (std::size_t i = 0; i < sample.dims.size(); ++i) {
+      const ir::Type type = sample.program.buffers[i].type;
+      const std::size_t count = elements(sample.dims[i]);
+      if (i == 0) {
+        blocks.emplace_back(count * static_cast<std::size_t>(ir::bits_of(type)) / 8 + 2 * margin, untouched);
+      } else {
+        blocks.push_back(filled(type, sample.fills[i], count, seed + i));
+        blocks.back().reserve(1);  // an address also if there is nothing
+      }
+      buffers.push_back(blocks.back().data() + (i == 0 ? margin : 0));
+      dims.insert(dims.end(), sample.dims[i].begin(), sample.dims[i].end());
+    }
+  }
+  bool has_margins() const {
+    const auto is_whole = [](auto begin) {
+      return std::all_of(begin, begin + margin, [](std::byte b) { return b == untouched; });
+    };
+    return is_whole(blocks[0].begin()) && is_whole(blocks[0].end() - static_cast<std::ptrdiff_t>(margin));
+  }
+};
+
+template <class T>
+bool is_alike(T a, T b, const Known& known) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);
+    if (a == b) return true;
+    if (!known.is_loose()) return false;
+    const double slack = 4 * known.error + std::numeric_limits<T>::min();
+    return std::fabs(static_cast<double>(a) - static_cast<double>(b)) <= slack;
+  } else {
+    return a == b;
+  }
+}
+
+std::string first_difference(const Sample& sample, const Memory& wanted, const Memory& got) {
+  std::ostringstream text;
+  ir::with_type(sample.program.buffers[0].type, [&](auto zero) {
+    using T = decltype(zero);
+    for (std::size_t i = 0; i < elements(sample.dims[0]); ++i) {
+      T a{};
+      T b{};
+      std::memcpy(&a, wanted.buffers[0] + i * sizeof(T), sizeof(T));
+      std::memcpy(&b, got.buffers[0] + i * sizeof(T), sizeof(T));
+      if (is_alike(a, b, sample.stored)) continue;
+      text.precision(17);
+      text << "element " << i << ": the interpreter gives " << +a << ", the compiled program " << +b;
+      if (sample.stored.is_loose()) text << " (allowed: " << 4 * sample.stored.error << ")";
+      return;
+    }
+  });
+  return text.str();
+}
+
+}  // namespace
+
+std::string difference(const Sample& sample, std::uint64_t data_seed) {
+  ir::verify(sample.program);
+  const auto compiled = compile::compile(sample.program);
+  const Memory wanted(sample, data_seed);
+  const Memory got(sample, data_seed);
+  const std::int64_t tiles = compiled->tiling.tiles(sample.dims[0]);
+  ir::interpret(sample.program, wanted.buffers, wanted.dims.data(), sample.scalars.data(), compiled->tiling.extents, 0,
+                tiles);
+  // In two pieces, the last one first: tiles do not depend on each other.
+  const compile::Arguments arguments{got.buffers.data(), got.dims.data(), sample.scalars.data()};
+  compiled->run(arguments, tiles / 2, tiles);
+  compiled->run(arguments, 0, tiles / 2);
+  if (!got.has_margins()) return "the compiled program writes outside of the output";
+  return first_difference(sample, wanted, got);
+}
+
+}  // namespace tessera::fuzz
