@@ -1,10 +1,14 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace bench {
 
@@ -21,37 +25,62 @@ struct Bar {
 constexpr Bar at_most(double value) { return {Bar::Kind::at_most, value}; }
 constexpr Bar at_least(double value) { return {Bar::Kind::at_least, value}; }
 
-// The two sides of a case, ready to go. A call is one round and returns its figure.
+// The sides of a case, ready to go. A call is one round and returns its figure. An empty side is missing: our kernel or
+// a rival's library is not there.
 struct Sides {
+  template <class... Rivals>
+  explicit(false) Sides(std::function<double()> our_side, Rivals... rival_sides)
+      : ours(std::move(our_side)), rivals{std::move(rival_sides)...} {}
+
   std::function<double()> ours;
-  std::function<double()> rival = nullptr;  // may be missing
+  std::vector<std::function<double()>> rivals;  // in the order of the case's
+  // What is wrong with the results, or nothing. Asked once, after the rounds.
+  std::function<std::string()> check = nullptr;
 };
 
 // What counts of many rounds: the least for times (all noise adds to them), the most for rates, the middle for what is
 // random by itself.
 enum class Summary : std::uint8_t { minimum, maximum, median };
 
+struct Opponent {
+  std::string_view name;
+  Bar bar = {};           // for ours / rival
+  bool is_limit = false;  // what the machine can do: a bar that it misses itself is out of reach
+};
+
 struct Case {
   std::string_view name;
   std::string_view unit;
-  std::string_view rival;         // its name; empty: none
-  Bar bar;                        // for ours / rival, or for ours if there is no rival
+  std::vector<Opponent> rivals;
   std::function<Sides()> set_up;  // what the sides hold on to lives until the case is over
   int rounds = 40;
   Summary summary = Summary::minimum;
+  Bar bar = {};  // for ours alone
 };
+
+enum class Verdict : std::uint8_t { no_bar, met, missed, out_of_reach, not_measured };
 
 struct Result {
   const Case* of;
-  double ours;
-  std::optional<double> rival;
+  std::optional<double> ours;
+  std::vector<std::optional<double>> rivals;
+  std::string wrong;  // what the check found
 
-  std::optional<double> ratio() const { return rival ? std::optional(ours / *rival) : std::nullopt; }
-  bool is_met() const { return of->bar.is_met_by(ratio().value_or(ours)); }
+  std::optional<double> ratio(std::size_t rival) const { return over(ours, rivals[rival]); }
+  // What the limit reaches against a rival, if the case has a limit.
+  std::optional<double> limit_ratio(std::size_t rival) const;
+  Verdict verdict(std::size_t rival) const;
+  Verdict own_verdict() const;  // of the bar for ours alone
+  bool is_missed() const;       // any bar, or the check
+
+ private:
+  static std::optional<double> over(std::optional<double> figure, std::optional<double> rival) {
+    return figure && rival ? std::optional(*figure / *rival) : std::nullopt;
+  }
 };
 
-// Measures a case: our rounds and the rival's in turns. If it misses its bar, once more with three times the rounds,
-// and that counts.
+// Measures a case: our rounds and the rivals' in turns. If it misses a bar, once more with three times the rounds, and
+// that counts.
 Result measure(const Case& measured, bool quick);
 
 // Keeps all cores busy so long. A core that has idled runs at half its speed for a while.

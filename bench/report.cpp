@@ -26,15 +26,48 @@ std::string number(double value) {
 
 std::string number(std::optional<double> value) { return value ? number(*value) : "-"; }
 
-std::string bar_text(const Result& result) {
-  const Bar& bar = result.of->bar;
+std::string text(const Bar& bar) {
   if (bar.kind == Bar::Kind::none) return "-";
   return (bar.kind == Bar::Kind::at_most ? "<= " : ">= ") + number(bar.value);
 }
 
-std::string met_text(const Result& result) {
-  if (result.of->bar.kind == Bar::Kind::none) return "-";
-  return result.is_met() ? "met" : "MISSED";
+// Ours beside one rival, or alone: a line of the table.
+struct Line {
+  const Result& result;
+  std::optional<std::size_t> index;  // the rival's
+
+  const Opponent* rival() const { return index ? &result.of->rivals[*index] : nullptr; }
+  const Bar& bar() const { return index ? rival()->bar : result.of->bar; }
+  std::optional<double> figure() const { return index ? result.rivals[*index] : std::nullopt; }
+  std::string figure_text() const { return rival() && !figure() ? "missing" : number(figure()); }
+  std::optional<double> ratio() const { return index ? result.ratio(*index) : std::nullopt; }
+  Verdict verdict() const { return index ? result.verdict(*index) : result.own_verdict(); }
+
+  std::string verdict_text() const {
+    if (!result.wrong.empty()) return "WRONG: " + result.wrong;
+    switch (verdict()) {
+      case Verdict::no_bar:
+        return "-";
+      case Verdict::met:
+        return "met";
+      case Verdict::missed:
+        return "MISSED";
+      case Verdict::out_of_reach:
+        return "out of reach: the limit itself is at " + number(result.limit_ratio(*index));
+      case Verdict::not_measured:
+        return "not measured";
+    }
+    return "";
+  }
+};
+
+std::string our_text(const Result& result) { return result.ours ? number(*result.ours) : "missing"; }
+
+std::vector<Line> lines(const Result& result) {
+  std::vector<Line> all;
+  if (result.rivals.empty() || result.of->bar.kind != Bar::Kind::none) all.push_back({result, std::nullopt});
+  for (std::size_t i = 0; i < result.rivals.size(); ++i) all.push_back({result, i});
+  return all;
 }
 
 std::string quoted(std::string_view text) {
@@ -54,26 +87,35 @@ std::string json_number(std::optional<double> value) {
   return text.data();
 }
 
-std::string json(const Result& result) {
-  const Case& measured = *result.of;
-  const bool has_bar = measured.bar.kind != Bar::Kind::none;
-  const char* kind = measured.bar.kind == Bar::Kind::at_most ? "\"at most\"" : "\"at least\"";
-  return "{\"name\": " + quoted(measured.name) + ", \"ours\": " + json_number(result.ours) +
-         ", \"unit\": " + quoted(measured.unit) + ", \"rival\": " + (result.rival ? quoted(measured.rival) : "null") +
-         ", \"rival_figure\": " + json_number(result.rival) + ", \"ratio\": " + json_number(result.ratio()) +
-         ", \"bar\": " + (has_bar ? json_number(measured.bar.value) : "null") +
+std::string json(const Line& line) {
+  const Case& measured = *line.result.of;
+  const bool has_bar = line.bar().kind != Bar::Kind::none;
+  const char* kind = line.bar().kind == Bar::Kind::at_most ? "\"at most\"" : "\"at least\"";
+  const Verdict verdict = line.verdict();
+  const bool is_judged = has_bar && verdict != Verdict::not_measured;
+  const bool is_met = verdict == Verdict::met && line.result.wrong.empty();
+  const auto limit = verdict == Verdict::out_of_reach ? line.result.limit_ratio(*line.index) : std::nullopt;
+  return "{\"name\": " + quoted(measured.name) + ", \"ours\": " + json_number(line.result.ours) +
+         ", \"unit\": " + quoted(measured.unit) +
+         ", \"rival\": " + (line.rival() ? quoted(line.rival()->name) : "null") +
+         ", \"rival_figure\": " + json_number(line.figure()) + ", \"ratio\": " + json_number(line.ratio()) +
+         ", \"bar\": " + (has_bar ? json_number(line.bar().value) : "null") +
          ", \"bar_kind\": " + (has_bar ? kind : "null") +
-         ", \"met\": " + (has_bar ? (result.is_met() ? "true" : "false") : "null") + "}";
+         ", \"met\": " + (is_judged ? (is_met ? "true" : "false") : "null") +
+         ", \"limit_ratio\": " + json_number(limit) + "}";
 }
 
 }  // namespace
 
 void print_line(std::ostream& out, const Result& result) {
-  const Case& measured = *result.of;
-  out << number(result.ours) << ' ' << measured.unit;
-  if (result.rival) {
-    out << " (" << measured.rival << ": " << number(*result.rival) << ", ratio " << number(result.ratio()) << ')';
+  out << our_text(result) << ' ' << result.of->unit;
+  const char* separator = " (";
+  for (const Line& line : lines(result)) {
+    if (!line.rival()) continue;
+    out << separator << line.rival()->name << ": " << line.figure_text() << ", ratio " << number(line.ratio());
+    separator = "; ";
   }
+  if (!result.rivals.empty()) out << ')';
 }
 
 void print_table(std::ostream& out, const std::vector<Result>& results) {
@@ -81,9 +123,13 @@ void print_table(std::ostream& out, const std::vector<Result>& results) {
   using Row = std::array<std::string, columns>;
   std::vector<Row> rows = {{"name", "ours", "unit", "rival", "figure", "ratio", "bar", ""}};
   for (const Result& result : results) {
-    rows.push_back({std::string(result.of->name), number(result.ours), std::string(result.of->unit),
-                    result.rival ? std::string(result.of->rival) : "-", number(result.rival), number(result.ratio()),
-                    bar_text(result), met_text(result)});
+    bool is_first = true;  // line of the case
+    for (const Line& line : lines(result)) {
+      rows.push_back({is_first ? std::string(result.of->name) : "", is_first ? our_text(result) : "",
+                      std::string(result.of->unit), line.rival() ? std::string(line.rival()->name) : "-",
+                      line.figure_text(), number(line.ratio()), text(line.bar()), line.verdict_text()});
+      is_first = false;
+    }
   }
   std::array<std::size_t, columns> widths{};
   for (const Row& row : rows) {
@@ -110,8 +156,10 @@ void write_json(const std::filesystem::path& file, const std::vector<Result>& re
       << ",\n  \"quick\": " << (quick ? "true" : "false") << ",\n  \"results\": [";
   const char* separator = "\n    ";
   for (const Result& result : results) {
-    out << separator << json(result);
-    separator = ",\n    ";
+    for (const Line& line : lines(result)) {
+      out << separator << json(line);
+      separator = ",\n    ";
+    }
   }
   out << "\n  ]\n}\n";
   if (!out.flush()) throw std::runtime_error("cannot write " + file.string());

@@ -8,7 +8,7 @@
 
 namespace bench {
 
-// "84 ns (TBB task_group: 190 ns, ratio 0.44)"
+// "84 ns (TBB task_group: 190, ratio 0.44)"
 void print_line(std::ostream& out, const Result& result);
 void print_table(std::ostream& out, const std::vector<Result>& results);
 // Throws if the file cannot be written.

@@ -27,6 +27,19 @@ Sides large();                     // GB/s of 64 MiB; two threads with a half ea
 
 Sides wake();  // µs from submit until a worker that slept has run it; a futex and a thread that slept
 
+// Kernels, beside the libraries whose names the table in main.cpp has, in its order. Arrays in the caches or in memory.
+enum class Extent : std::uint8_t { cache, memory };
+Sides add_relu_scale(std::size_t elements, Extent extent);  // GB/s
+template <class T>
+Sides matmul(int size);                      // GFLOP/s; float, double, std::int32_t
+Sides softmax(int rows, int columns);        // GB/s
+Sides row_sums(int rows, int columns);       // GB/s
+Sides gaussian_blur(int width, int height);  // millions of pixels a second
+
+// Milliseconds of a call that nobody has made before, in a new process each time.
+enum class FirstCall : std::uint8_t { first, second, from_disk };
+Sides first_call(FirstCall which);
+
 Sides idle();             // milliseconds of processor time in a second without work
 Sides million();          // MiB that stay after a million commands
 Sides pending_command();  // bytes of a command that waits

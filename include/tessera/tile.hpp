@@ -179,8 +179,9 @@ class TESSERA_API Input {
 
   // The tile of this extent at these tile coordinates, that is, from coordinate * extent on.
   Tile load(const Indices& extent, const Indices& coordinates, Border border = Border::zero) const;
-  // The elements at these indices, one tile of s64 for each axis, which meet as operands do.
-  Tile at(const Indices& indices, Border border = Border::zero) const;
+  // The elements at these indices, one tile of s64 for each axis, which meet as operands do. With a step the border
+  // takes the last axis as groups of so many elements: of [H,W*3] with step 3 it repeats pixels, not channels.
+  Tile at(const Indices& indices, Border border = Border::zero, int step = 1) const;
 
  private:
   friend struct Access;
@@ -197,8 +198,9 @@ class TESSERA_API Output {
   Index dim(int axis) const;       // of the whole output
   Index tile_dim(int axis) const;  // of the tile
   Index block(int axis) const;     // which tile
-  // s64: where each point of the tile is in the output along the axis. Its other extents are 1.
-  Tile index(int axis) const;
+  // s64: where each point of the tile is in the output along the axis. Its other extents are 1. Widened: also that many
+  // points before and after the tile, for the surroundings of points.
+  Tile index(int axis, int before = 0, int after = 0) const;
 
   // What the tile becomes, once in a kernel. Points outside of the output are left out.
   void store(const Tile& value) const;
@@ -210,8 +212,9 @@ class TESSERA_API Output {
 
 // The part of x that belongs to z's tile. x's shape must be z's, or broadcast to it as in NumPy.
 TESSERA_API Tile load_like(const Input& x, const Output& z);
-// The same moved by an offset for each axis of z: the point p is x[p + offset].
-TESSERA_API Tile load_shifted(const Input& x, const Output& z, const Indices& offset, Border border = Border::zero);
+// The same moved by an offset for each axis of z: the point p is x[p + offset]. The step is that of Input::at.
+TESSERA_API Tile load_shifted(const Input& x, const Output& z, const Indices& offset, Border border = Border::zero,
+                              int step = 1);
 // A tile of z's type and tile shape.
 TESSERA_API Tile full_like(const Output& z, const Tile& number);
 inline Tile zeros_like(const Output& z) { return full_like(z, 0); }

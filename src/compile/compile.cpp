@@ -1,5 +1,6 @@
 #include "compile/compile.hpp"
 
+#include "compile/jit.hpp"
 #include "ir/interpret.hpp"
 
 #include <utility>
@@ -31,6 +32,9 @@ class Interpreted final : public Compiled {
 
 }  // namespace
 
-std::shared_ptr<const Compiled> compile(const ir::Program& program) { return std::make_shared<Interpreted>(program); }
+std::shared_ptr<const Compiled> compile(const ir::Program& program) {
+  if (auto compiled = jit(program, choose_tiling(program), host())) return compiled;
+  return std::make_shared<Interpreted>(program);
+}
 
 }  // namespace tessera::compile

@@ -30,6 +30,11 @@ class Compiled {
  public:
   virtual ~Compiled() = default;
   Tiling tiling;
+  // The number of tiles of an output; and whether each of them is a good piece of work for a thread.
+  virtual std::int64_t tiles(const Arguments& arguments, std::size_t output_rank) const {
+    return tiling.tiles({arguments.dims, output_rank});
+  }
+  virtual bool is_cut() const noexcept { return false; }
   // Does tiles [begin, end). Any thread, several at a time.
   virtual void run(const Arguments& arguments, std::int64_t begin, std::int64_t end) const = 0;
 };

@@ -34,7 +34,11 @@ const Plugin* plugin() {
     std::string file = "libtessera_llvm.so";
     if (const char* folder = std::getenv("TESSERA_PLUGIN_DIR")) file = std::string(folder) + "/" + file;
     void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!handle) return nullptr;
+    if (!handle) {
+      const std::string why = dlerror();
+      if (why.find("cannot open shared object file") != std::string::npos) return nullptr;
+      throw Error(Errc::internal, "the compiler plugin cannot be used: " + why);
+    }
     const auto* found = static_cast<const Plugin*>(dlsym(handle, plugin_symbol));
     if (!found || std::string_view(found->version) != emitter_version) {
       throw Error(Errc::internal, "the compiler plugin " + file + " is of another version than this library");
@@ -153,7 +157,7 @@ class Jitted final : public Compiled {
         code_(object),
         scratch_(code_.function<std::int64_t(const std::int64_t*)>("scratch")),
         kernel_(code_.function<Kernel>("kernel")),
-        streaming_(static_cast<Kernel*>(code_.try_find("kernel_streaming"))) {
+        streaming_(reinterpret_cast<Kernel*>(code_.try_find("kernel_streaming"))) {
     tiling = std::move(chosen);
   }
 

@@ -18,7 +18,7 @@ namespace tessera::compile {
 class ObjectCode {
  public:
   // An object that is malformed, or asks for what the loader does not have, is an Error.
-  explicit ObjectCode(std::span<const std::byte> object);
+  explicit ObjectCode(std::span<const std::byte> bytes);
 
   // The address of a function that the object defines; Error if it does not.
   void* find(std::string_view name) const;

@@ -21,8 +21,22 @@ std::int64_t Tiling::tiles(std::span<const std::int64_t> output_dims) const noex
 
 namespace {
 
-constexpr std::int64_t row = 16384;  // elements: enough to be worth a tile, few enough for the caches
-constexpr std::int64_t square = 64;  // where both axes are read along
+// Elements: enough to be worth a tile, few enough for the caches.
+constexpr std::int64_t line = 16384;
+constexpr std::int64_t block_rows = 16, block_columns = 4096;
+// Where both axes are read along.
+constexpr std::int64_t square = 64;
+// Where neighbours are computed too: the rows that two tiles compute both are a tenth, and what is kept of them fits
+// the second cache.
+constexpr std::int64_t halo_rows = 64, halo_columns = 1024;
+
+// The extent of a tile and some neighbours: tile_dim + number.
+bool is_widened(const ir::Program& program, const Op& op) {
+  if (op.code != Code::add || !op.shape.empty()) return false;
+  std::int64_t more = 0;
+  return (program[op.operands[0]].code == Code::tile_dim && ir::is_constant(program, op.operands[1], more)) ||
+         (program[op.operands[1]].code == Code::tile_dim && ir::is_constant(program, op.operands[0], more));
+}
 
 // Which axes of the output may be cut: those along which each point is computed for itself, from where it is.
 class Cuts {
@@ -30,6 +44,7 @@ class Cuts {
   explicit Cuts(const ir::Program& program)
       : program_(program), is_whole_(static_cast<std::size_t>(program.buffers.front().rank())) {
     for (const Op& op : program.ops) look_at(op);
+    for (const ir::Region& region : program.regions) look_at_uses(region.results);
   }
 
   bool is_whole(std::size_t axis) const { return is_whole_[axis]; }
@@ -37,6 +52,7 @@ class Cuts {
  private:
   void look_at(const Op& op);
   void look_at_shape(const Op& op);
+  void look_at_uses(std::span<const Id> operands);
   void keep_extent_whole(Id extent) {
     if (program_[extent].code == Code::tile_dim) keep_whole(program_[extent]);
   }
@@ -59,11 +75,14 @@ class Cuts {
 
 void Cuts::look_at(const Op& op) {
   look_at_shape(op);
-  if (is_place(op)) return;
-  for (const Id operand : op.operands) {
+  if (!is_place(op) && !is_widened(program_, op)) look_at_uses(op.operands);
+}
+
+void Cuts::look_at_uses(std::span<const Id> operands) {
+  for (const Id operand : operands) {
     const Op& used = program_[operand];
-    // Numbers that change with the tiles.
-    if (used.code == Code::tile_dim || used.code == Code::block || used.code == Code::origin) keep_whole(used);
+    // Numbers that change with the tiles. An origin is only ever part of a place.
+    if (used.code == Code::tile_dim || used.code == Code::block) keep_whole(used);
     if (used.code == Code::iota) keep_extent_whole(used.shape[static_cast<std::size_t>(used.axis)]);
   }
 }
@@ -74,9 +93,17 @@ void Cuts::look_at_shape(const Op& op) {
   const std::vector<Id>& from = program_[op.operands.front()].shape;
   if (ir::is_reduction(op.code)) keep_extent_whole(from[static_cast<std::size_t>(op.axis)]);
   if (op.code == Code::mma) keep_extent_whole(from.back());
-  if (op.code == Code::reshape || op.code == Code::slice) {
+  if (op.code == Code::reshape) {
     for (const Id extent : from) keep_extent_whole(extent);
     for (const Id extent : op.shape) keep_extent_whole(extent);
+  }
+  if (op.code != Code::slice) return;
+  for (std::size_t axis = 0; axis < from.size(); ++axis) {  // of a widened tile it is a neighbour, wherever the tile is
+    std::int64_t start = 0;
+    const bool is_fixed = ir::is_constant(program_, op.operands[axis + 1], start);
+    const bool is_all = is_fixed && start == 0 && from[axis] == op.shape[axis];
+    if (!is_all) keep_extent_whole(from[axis]);
+    if (!is_fixed) keep_extent_whole(op.shape[axis]);
   }
 }
 
@@ -102,12 +129,23 @@ bool reads_across(const ir::Program& program) {
 Tiling choose_tiling(const ir::Program& program) {
   if (!program.tile.empty()) return {program.tile};
   const Cuts cuts(program);
-  const auto is_mma = [](const Op& op) { return op.code == Code::mma; };
-  const bool is_square = std::ranges::any_of(program.ops, is_mma) || reads_across(program);
-  const std::size_t rank = program.buffers.front().dims.size();
+  const auto any = [&](auto is) { return std::ranges::any_of(program.ops, is); };
+  const std::vector<std::int64_t>& dims = program.buffers.front().dims;
+  const std::size_t rank = dims.size();
+  std::int64_t rows = block_rows, columns = rank < 2 ? line : block_columns;
+  if (any([](const Op& op) { return op.code == Code::mma; }) || reads_across(program)) {
+    rows = columns = square;
+  } else if (any([&](const Op& op) { return is_widened(program, op); })) {
+    rows = halo_rows;
+    columns = halo_columns;
+  } else if (any([](const Op& op) { return ir::is_reduction(op.code); })) {
+    rows = 1;
+  } else if (rank >= 2 && dims.back() >= 0) {  // short rows, many at a time
+    rows = std::max(rows, line / std::max<std::int64_t>(1, dims.back()));
+  }
   Tiling tiling;
   for (std::size_t axis = 0; axis < rank; ++axis) {
-    const std::int64_t cut = is_square && axis + 2 >= rank ? square : axis + 1 == rank ? row : 1;
+    const std::int64_t cut = axis + 1 == rank ? columns : axis + 2 == rank ? rows : 1;
     tiling.extents.push_back(cuts.is_whole(axis) ? 0 : cut);
   }
   return tiling;

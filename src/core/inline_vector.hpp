@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <span>
 #include <type_traits>
@@ -13,11 +12,14 @@ template <class T, std::size_t N>
   requires std::is_trivially_copyable_v<T>
 class InlineVector {
  public:
+  // The room for values stays unset: setting it would be a tenth of the cost of a small command.
+  InlineVector() noexcept {}  // NOLINT(modernize-use-equals-default)
+
   void push_back(T value) {
     if (size_ < N) {
       inline_[size_] = value;
     } else {
-      if (size_ == N) more_.assign(inline_.begin(), inline_.end());
+      if (size_ == N) more_.assign(inline_, inline_ + N);
       more_.push_back(value);
     }
     ++size_;
@@ -35,8 +37,8 @@ class InlineVector {
 
   std::size_t size() const noexcept { return size_; }
   bool empty() const noexcept { return size_ == 0; }
-  T* data() noexcept { return size_ <= N ? inline_.data() : more_.data(); }
-  const T* data() const noexcept { return size_ <= N ? inline_.data() : more_.data(); }
+  T* data() noexcept { return size_ <= N ? inline_ : more_.data(); }
+  const T* data() const noexcept { return size_ <= N ? inline_ : more_.data(); }
   T& operator[](std::size_t index) noexcept { return data()[index]; }
   const T& operator[](std::size_t index) const noexcept { return data()[index]; }
   T* begin() noexcept { return data(); }
@@ -46,7 +48,9 @@ class InlineVector {
 
  private:
   std::size_t size_ = 0;
-  std::array<T, N> inline_{};
+  union {
+    T inline_[N];
+  };
   std::vector<T> more_;
 };
 

@@ -213,8 +213,8 @@ std::size_t hash_code(const Program& program) {
 }
 
 int weight(const Program& program) {
-  // In sixteenths of what moving four bytes costs, measured on vectors of floats; a loop or a product of matrices goes
-  // over its operands some 32 times.
+  // In sixteenths of what moving four bytes costs, roughly; a loop or a product of matrices goes over its operands some
+  // 32 times.
   constexpr int plain = 2, function = 32, repeated = 16 * 32, unit = 16;
   int sum = 0;
   for (const Op& op : program.ops) {

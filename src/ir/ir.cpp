@@ -48,11 +48,4 @@ std::string_view to_string(Type type) noexcept {
 
 std::string_view to_string(Code code) noexcept { return names[static_cast<std::size_t>(code)]; }
 
-bool is_constant(const Program& program, Id id, std::int64_t& value) noexcept {
-  const Op& op = program[id];
-  if (op.code != Code::constant || is_float(op.type)) return false;
-  value = op.integer;
-  return true;
-}
-
 }  // namespace tessera::ir

@@ -113,6 +113,19 @@ std::int64_t to_integer(const Argument& argument, DType dtype, double (*to_whole
   return saturated(to_whole(argument.number), limits);
 }
 
+std::int64_t wrapped(std::int64_t value, DType dtype) {
+  switch (dtype) {
+    case DType::s32:
+      return static_cast<std::int32_t>(value);
+    case DType::u32:
+      return static_cast<std::uint32_t>(value);
+    case DType::u8:
+      return static_cast<std::uint8_t>(value);
+    default:
+      return value;
+  }
+}
+
 // x * factor, exact and saturated: where the product leaves the type is known beforehand, so that no wider type is
 // needed. The scalars are in the order of scaled_whole().
 std::vector<Plan::Scalar> whole_factor(DType dtype, std::int64_t factor) {
@@ -125,7 +138,7 @@ std::vector<Plan::Scalar> whole_factor(DType dtype, std::int64_t factor) {
     first = std::max(greatest / factor, least);
     last = factor == -1 && least < 0 ? greatest : least / factor;
   }
-  return {whole_scalar("factor", dtype, std::clamp(factor, least, greatest)), whole_scalar("first", dtype, first),
+  return {whole_scalar("factor", dtype, wrapped(factor, dtype)), whole_scalar("first", dtype, first),
           whole_scalar("last", dtype, last), whole_scalar("below", dtype, factor < 0 ? greatest : least),
           whole_scalar("above", dtype, factor < 0 ? least : greatest)};
 }

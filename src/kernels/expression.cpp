@@ -268,7 +268,7 @@ void Parser::fail_unknown(std::string_view name, std::size_t at, bool is_called)
   const bool is_value =
       std::ranges::find(inputs_, name) != inputs_.end() || std::ranges::find(params_, name) != params_.end();
   if (is_called && is_value) fail(at, text("'", name, "' is no function; a product needs a *"));
-  fail(at, text("unknown ", is_called ? "function" : "name", " '", name, "'", core::suggestion(name, names)));
+  fail(at, text("unknown name '", name, "'", core::suggestion(name, names)));
 }
 
 void Parser::call(const Function& function) {

@@ -170,10 +170,8 @@ const Argument& Call::operator[](std::string_view param) const {
   return arguments[static_cast<std::size_t>(found - kernel.params.begin())];
 }
 
-void Kernel::check_count(std::size_t given) const {
+void Kernel::throw_count(std::size_t given) const {
   const std::size_t least = inputs.size() - optional_inputs;
-  if (given >= least && given <= inputs.size()) [[likely]]
-    return;
   const std::string count = optional_inputs == 0 ? std::to_string(least) : text(least, " to ", inputs.size());
   throw Error(Errc::count_mismatch,
               text("[", name, "] takes ", count, count == "1" ? " input" : " inputs", ", got ", given));

@@ -123,10 +123,15 @@ struct Kernel {
   std::vector<Argument> defaults = {};  // in the order of `params`
   void set_defaults();
 
-  void check_count(std::size_t given) const;
+  void check_count(std::size_t given) const {
+    if (given > inputs.size() || given + optional_inputs < inputs.size()) [[unlikely]]
+      throw_count(given);
+  }
   // Appends the parameters' values, in the order of `params`, with their defaults.
   void bind(const Params& given, Arguments& arguments) const;
   KernelInfo info() const;
+
+  [[noreturn]] void throw_count(std::size_t given) const;
 };
 
 // "[name] input 0 (x)", "[name] output": the beginning of a message.

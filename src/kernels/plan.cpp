@@ -125,8 +125,8 @@ Plan pointwise_plan(const Call& call, std::function<void()> body) {
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     const Operand& input = call.inputs[i];
     if (broadcasts_to(*input.shape, *call.output.shape)) continue;
-    // Where ranks are equal, or with one input, broadcasting is hardly what was meant.
-    const bool is_plain = input.shape->rank() == call.output.shape->rank() || call.inputs.size() == 1;
+    // With as many axes as the output, or with one input, broadcasting is hardly what was meant.
+    const bool is_plain = input.shape->rank() >= call.output.shape->rank() || call.inputs.size() == 1;
     throw Error(Errc::shape_mismatch,
                 text(describe_input(call, i), " must be ", to_string(input.dtype, *call.output.shape),
                      is_plain ? " like the output" : " or broadcast to it", ", got ", to_text(input)));

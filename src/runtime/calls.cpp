@@ -199,6 +199,7 @@ const CallProgram& Calls::resolve_known(const Call& call, driver::Launch& launch
 
 std::shared_ptr<const Calls::Known> Calls::plan(const Call& call) {
   Plan plan = call.kernel.plan(call);
+  if (!plan.tile.empty()) plan.is_pointwise = plan.is_unknown = false;  // the caller's tiles have the call's axes
   if (plan.is_pointwise) kernels::merge_axes(plan.shapes);
   const CallProgram& program = program_of(call, plan);
   check_same_extents(call, plan.shapes, program.same_extents);

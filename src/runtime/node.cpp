@@ -148,7 +148,16 @@ void NodePool::retire(NodePool& pool) {
 }
 
 Node& NodePool::pop_free() {
-  if (!free_) free_ = returned_.exchange(nullptr, std::memory_order_acquire);
+  // After a while it goes on with those that came back meanwhile, which are in the caches: a list that thousands of
+  // commands in flight have left is not gone through again and again.
+  if ((!free_ || ++popped_ >= slab_size) && returned_.load(std::memory_order_relaxed)) {
+    if (free_) older_.push_back(free_);
+    free_ = returned_.exchange(nullptr, std::memory_order_acquire);
+    popped_ = 0;
+  } else if (!free_ && !older_.empty()) {
+    free_ = older_.back();
+    older_.pop_back();
+  }
   if (!free_) {
     slabs_.push_back(std::make_unique<Node[]>(slab_size));
     for (std::size_t i = 0; i < slab_size; ++i) {

@@ -143,7 +143,9 @@ class NodePool {
   Node& pop_free();
 
   std::vector<std::unique_ptr<Node[]>> slabs_;
-  Node* free_ = nullptr;
+  Node* free_ = nullptr;      // a list
+  std::size_t popped_ = 0;    // since that list was begun
+  std::vector<Node*> older_;  // more such lists
   std::uint64_t last_serial_ = 0;
   alignas(64) std::atomic<Node*> returned_{nullptr};
 };

@@ -136,7 +136,7 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
     if (!on_worker && !may_use_caller()) return until;
     Clock::time_point end = Clock::now() + help_time;
     while (!target.is_settled()) {
-      if (run_for(target, on_worker)) {
+      if (run_for(target, on_worker, until != Clock::time_point::max())) {
         end = Clock::now() + help_time;
         continue;
       }
@@ -355,13 +355,17 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
     worker.running = cost;
   }
 
-  // Executes the target if it is in the queue, else something small before it. `anything`: of any size.
-  bool run_for(Node& target, bool anything) {
+  // Executes the target if it is in the queue, else something small before it. `anything`: of any size. `is_timed`: the
+  // caller must be back at some time.
+  bool run_for(Node& target, bool anything, bool is_timed) {
     if (!has_work()) return false;
     std::unique_lock lock(lock_);
     Node* node = target.place == Node::Place::ready ? &target : next();
     if (!node) return false;
-    if (node != &target) {
+    if (node == &target) {
+      // Who has set a time must not be kept by a long one, or by one that has to be compiled.
+      if (!anything && is_timed && node->cost > small_enough_to_help) return false;
+    } else {
       if (anything ? is_too_deep_for(*node) : !may_help_with(*node, target)) return false;
     }
     run_nested(*node, &target, lock);

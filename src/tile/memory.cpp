@@ -31,10 +31,21 @@ ir::Id count_from(ir::Id start, int rank, int axis, ir::Id extent) {
   return make.binary(Code::add, start, make.iota(shape, axis));
 }
 
-// Where each point of the output's tile is along an axis.
-ir::Id output_index(const Output& z, int axis) {
-  const ir::Id extent = builder().tile_dim(axis);
-  return count_from(builder().origin(axis), z.rank(), axis, extent);
+// Where each point of the output's tile is along an axis, and those before and after it.
+ir::Id output_index(const Output& z, int axis, int before = 0, int after = 0) {
+  ir::Builder& make = builder();
+  const ir::Id start = make.binary(Code::sub, make.origin(axis), make.index(before));
+  const ir::Id extent = make.binary(Code::add, make.tile_dim(axis), make.index(before + after));
+  return count_from(start, z.rank(), axis, extent);
+}
+
+// For a border that takes the last axis as groups of `step` elements.
+std::vector<std::int64_t> steps_of(const ir::Buffer& buffer, int step) {
+  if (step < 1) fail(text("the step must be at least 1, got ", step));
+  if (step == 1 || buffer.rank() == 0) return {};
+  std::vector<std::int64_t> steps(buffer.dims.size(), 1);
+  steps.back() = step;
+  return steps;
 }
 
 // The axis of the output that an axis of the input is aligned with.
@@ -67,7 +78,9 @@ Tile Input::load(const Indices& extent, const Indices& coordinates, Border borde
   return Access::tile(make.load(Access::buffer(*this), indices, border));
 }
 
-Tile Input::at(const Indices& indices, Border border) const { return at_steps(*this, indices, border, {}); }
+Tile Input::at(const Indices& indices, Border border, int step) const {
+  return at_steps(*this, indices, border, steps_of(buffer_of(*this), step));
+}
 
 Tile at_steps(const Input& x, const Indices& indices, Border border, const std::vector<std::int64_t>& steps) {
   check_count(buffer_of(x), indices.size(), "indices");
@@ -81,7 +94,9 @@ int Output::rank() const { return buffer_of(*this).rank(); }
 Index Output::dim(int axis) const { return Access::tile(builder().dim(0, axis_of(buffer_of(*this), axis))); }
 Index Output::tile_dim(int axis) const { return Access::tile(builder().tile_dim(axis_of(buffer_of(*this), axis))); }
 Index Output::block(int axis) const { return Access::tile(builder().block(axis_of(buffer_of(*this), axis))); }
-Tile Output::index(int axis) const { return Access::tile(output_index(*this, axis_of(buffer_of(*this), axis))); }
+Tile Output::index(int axis, int before, int after) const {
+  return Access::tile(output_index(*this, axis_of(buffer_of(*this), axis), before, after));
+}
 
 void Output::store(const Tile& value) const {
   const ir::Buffer& buffer = buffer_of(*this);
@@ -115,7 +130,7 @@ Tile load_like(const Input& x, const Output& z) {
   return Access::tile(make.broadcast(loaded, ir::Extents(static_cast<std::size_t>(z.rank()), make.index(1))));
 }
 
-Tile load_shifted(const Input& x, const Output& z, const Indices& offset, Border border) {
+Tile load_shifted(const Input& x, const Output& z, const Indices& offset, Border border, int step) {
   check_aligned(x, z);
   check_count(buffer_of(z), offset.size(), "offsets");
   ir::Builder& make = builder();
@@ -130,7 +145,7 @@ Tile load_shifted(const Input& x, const Output& z, const Indices& offset, Border
     indices.push_back(is_unmoved ? here : make.binary(Code::add, here, by));
     make.same_extent({buffer, axis, aligned});
   }
-  return Access::tile(make.load(buffer, indices, border));
+  return Access::tile(make.load(buffer, indices, border, steps_of(buffer_of(x), step)));
 }
 
 Tile full_like(const Output& z, const Tile& number) {

@@ -122,6 +122,7 @@ TEST(ElementwiseScale, Whole_factors_are_exact_and_saturate) {
   EXPECT_EQ(scaled(S32{low, -3, 0, 3, high}, -1), (S32{high, 3, 0, -3, -high}));
   EXPECT_EQ(scaled(S32{low, -3, 3, high / 2 + 1}, 2), (S32{low, -6, 6, high}));
   EXPECT_EQ(scaled(S32{-1, 0, 1}, std::int64_t{1} << 40), (S32{low, 0, high}));
+  EXPECT_EQ(scaled(S32{-2, -1, 0, 1}, std::int64_t{1} << 31), (S32{low, low, 0, high}));
   EXPECT_EQ(scaled(S32{-1, 0, 1}, INT64_MIN), (S32{high, 0, low}));
   EXPECT_EQ(scaled(S64{INT64_MIN, (1LL << 53) + 1, INT64_MAX}, 1), (S64{INT64_MIN, (1LL << 53) + 1, INT64_MAX}));
   EXPECT_EQ(scaled(S64{INT64_MIN, 5, INT64_MAX}, -1), (S64{INT64_MAX, -5, -INT64_MAX}));

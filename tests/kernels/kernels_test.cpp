@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -200,7 +201,10 @@ struct Case {
 template <class T>
 Case<T> relu_case(const Value& slope) {
   return {"relu", {{"slope", slope}}, 1, [=](T x, T) {
-            if (x < 0) return slope.number() == 0 ? T{0} : scaled(x, slope);
+            // A float's slope is a number of its own type: one too small for it is 0.
+            const bool is_zero =
+                std::is_floating_point_v<T> ? static_cast<T>(slope.number()) == 0 : slope.number() == 0;
+            if (x < 0) return is_zero ? T{0} : scaled(x, slope);
             return x;
           }};
 }
@@ -555,31 +559,41 @@ TEST(KernelFunctions, Run_the_kernels_of_their_names) {
 TEST(KernelList, Names_every_kernel_once_in_order) {
   std::vector<std::string> names;
   for (const KernelInfo& kernel : Device::open("cpu").kernels()) names.push_back(kernel.name);
-  EXPECT_EQ(names, (std::vector<std::string>{"copy", "elementwise_add", "elementwise_mul", "fill", "relu", "scale"}));
+  EXPECT_TRUE(std::ranges::is_sorted(names, std::ranges::less_equal()));
+  for (const char* name : {"copy", "elementwise_add", "fill", "layer_norm", "matmul", "relu", "uniform"}) {
+    EXPECT_TRUE(std::ranges::binary_search(names, name)) << name;
+  }
 }
 
 TEST(KernelList, Every_kernel_and_parameter_is_documented) {
   for (const KernelInfo& kernel : Device::open("cpu").kernels()) {
     EXPECT_FALSE(kernel.documentation.empty()) << kernel.name;
+    EXPECT_FALSE(kernel.dtypes.empty()) << kernel.name;
     for (const ParamInfo& param : kernel.params) {
       EXPECT_FALSE(param.documentation.empty()) << kernel.name << "." << param.name;
-      EXPECT_EQ(param.type, "number") << kernel.name << "." << param.name;
+      EXPECT_FALSE(param.type.empty()) << kernel.name << "." << param.name;
     }
   }
 }
 
-TEST(KernelList, Every_kernel_runs_as_it_is_described) {
+TEST(KernelList, Kernels_run_as_they_are_described) {
   const Device device = Device::open("cpu");
+  // Those that make zeros of zeros when their parameters are not given.
+  const std::vector<std::string> names = {"abs",  "cast", "clamp", "copy", "elementwise_add", "elementwise_mul",
+                                          "fill", "gelu", "neg",   "relu", "scale",           "silu",
+                                          "sqrt", "tanh"};
   for (const KernelInfo& kernel : device.kernels()) {
+    if (!std::ranges::binary_search(names, kernel.name)) continue;
     EXPECT_EQ(kernel.dtypes, device.info().dtypes) << kernel.name;
     for (const DType dtype : kernel.dtypes) {
       const std::vector<Buffer> inputs(kernel.inputs.size(), device.zeros({3}, dtype));
       Params params;
       for (const ParamInfo& param : kernel.params) params.set(param.name, param.default_value);
-      const Buffer out = device.buffer<std::uint8_t>(std::vector<std::uint8_t>(3 * size_of(dtype), 1));
-      const Buffer typed = device.from_bytes(out.read<std::uint8_t>(), {3}, dtype);
-      device.run(kernel.name, inputs, typed, params);
-      EXPECT_EQ(typed.read_bytes(), std::vector<std::byte>(3 * size_of(dtype))) << kernel.name;
+      const std::vector<std::byte> ones(3 * size_of(dtype), std::byte{1});
+      const Buffer out = device.from_bytes(ones, {3}, dtype);
+      device.run(kernel.name, inputs, out, params);
+      if (kernel.name == "neg" && is_float(dtype)) continue;  // -0
+      EXPECT_EQ(out.read_bytes(), std::vector<std::byte>(3 * size_of(dtype))) << kernel.name;
     }
   }
 }
@@ -587,13 +601,12 @@ TEST(KernelList, Every_kernel_runs_as_it_is_described) {
 TEST(KernelList, Is_written_as_signatures) {
   std::vector<std::string> lines;
   for (const KernelInfo& kernel : Device::open("cpu").kernels()) lines.push_back(to_string(kernel));
-  ASSERT_EQ(lines.size(), 6U);
-  EXPECT_TRUE(lines[0].starts_with("copy(x)  ")) << lines[0];
-  EXPECT_TRUE(lines[1].starts_with("elementwise_add(a, b)  a + b")) << lines[1];
-  EXPECT_TRUE(lines[2].starts_with("elementwise_mul(a, b)  a * b")) << lines[2];
-  EXPECT_TRUE(lines[3].starts_with("fill(value: number = 0)  ")) << lines[3];
-  EXPECT_TRUE(lines[4].starts_with("relu(x; slope: number = 0)  ")) << lines[4];
-  EXPECT_TRUE(lines[5].starts_with("scale(x; factor: number = 1)  ")) << lines[5];
+  for (const char* start :
+       {"copy(x)  ", "elementwise_add(a, b)  a + b", "fill(value: number = 0)  ", "relu(x; slope: number = 0)  ",
+        "layer_norm(x, [gamma], [beta]; epsilon: number at least 0 = 1e-05) for f32, f64  ",
+        "reduce_sum(x; axis: integer = -1)  "}) {
+    EXPECT_TRUE(std::ranges::any_of(lines, [&](const std::string& line) { return line.starts_with(start); })) << start;
+  }
 }
 
 }  // namespace

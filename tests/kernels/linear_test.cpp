@@ -5,7 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <numeric>
 #include <string>
 #include <vector>
@@ -93,7 +95,27 @@ TYPED_TEST(Linear, Transpose) {
             (List{1, 2, 3, 7, 8, 9, 4, 5, 6, 10, 11, 12}));
   EXPECT_EQ(run<T>("transpose", {cube}, {3, 2, 2}, {{"perm", {2, 0, 1}}}),
             (List{1, 4, 7, 10, 2, 5, 8, 11, 3, 6, 9, 12}));
-  EXPECT_EQ(run<T>("transpose", {counting<T>({1, 2, 1, 2})}, {1, 2, 1, 2}), (List{1, 3, 2, 4}));
+  EXPECT_EQ(run<T>("transpose", {counting<T>({1, 2, 1, 2})}, {2, 1, 2, 1}), (List{1, 3, 2, 4}));
+}
+
+// Axes are merged and left out behind the scenes: every order, with extents of 1 anywhere.
+TEST(Transpose, Every_order_of_five_axes) {
+  const std::vector<std::int64_t> dims = {2, 1, 3, 1, 2};
+  const Buffer x = counting<std::int32_t>(Shape(dims), 0);
+  std::vector<std::int64_t> perm = {0, 1, 2, 3, 4};
+  do {
+    std::vector<std::int64_t> shape, strides;  // of the output, and where its axes lie in x
+    for (const std::int64_t axis : perm) {
+      shape.push_back(dims[static_cast<std::size_t>(axis)]);
+      strides.push_back(std::accumulate(dims.begin() + axis + 1, dims.end(), std::int64_t{1}, std::multiplies<>()));
+    }
+    const std::vector<std::int32_t> result = run<std::int32_t>("transpose", {x}, Shape(shape), {{"perm", perm}});
+    for (std::size_t i = 0; i < result.size(); ++i) {
+      std::int64_t rest = static_cast<std::int64_t>(i), expected = 0;
+      for (std::size_t axis = 5; axis-- > 0; rest /= shape[axis]) expected += rest % shape[axis] * strides[axis];
+      ASSERT_EQ(result[i], expected) << to_string(Value(perm)) << " element " << i;
+    }
+  } while (std::ranges::next_permutation(perm).found);
 }
 
 TYPED_TEST(Linear, Transpose_of_few_elements) {

@@ -166,9 +166,9 @@ int own_cost(Code code) {
 }  // namespace
 
 int Analysis::cost_of(Id id, std::vector<int>& known) const {
-  int& cost = known[static_cast<std::size_t>(id)];
-  if (cost >= 0) return cost;
-  cost = 0;
+  int& answer = known[static_cast<std::size_t>(id)];
+  if (answer >= 0) return answer;
+  answer = 0;
   const Op& op = program_[id];
   if (op.shape.empty() && op.code != Code::loop) return 0;  // once a tile, not once a point
   int sum = own_cost(op.code);
@@ -178,9 +178,7 @@ int Analysis::cost_of(Id id, std::vector<int>& known) const {
       for (Id result : program_.regions[static_cast<std::size_t>(op.index)].results) sum += 8 * cost_of(result, known);
     }
   }
-  sum = std::min(sum, 1 << 20);
-  known[static_cast<std::size_t>(id)] = sum;
-  return sum;
+  return known[static_cast<std::size_t>(id)] = std::min(sum, 1 << 20);
 }
 
 // A value is kept for the tile where computing it anew for each use would cost more than a store and a load: results of
@@ -215,10 +213,10 @@ void Analysis::find_materialised() {
     }
     constexpr int dear = 8;
     constexpr int dear_when_shifted = 3;
-    const int cost = cost_of(static_cast<Id>(id), known);
+    const int price = cost_of(static_cast<Id>(id), known);
     const bool is_shared = uses[id] > 1 && uses_elsewhere[id] > 0;
-    const bool is_kept = is_reduction(op.code) || (is_shared && cost >= dear) ||
-                         (uses_elsewhere[id] > 1 && cost >= dear_when_shifted);
+    const bool is_kept = is_reduction(op.code) || (is_shared && price >= dear) ||
+                         (uses_elsewhere[id] > 1 && price >= dear_when_shifted);
     if (!is_kept) continue;
     is_materialised[id] = true;
     known[id] = 1;

@@ -49,9 +49,12 @@ CpuExecutable& executable_of(const Launch& launch) {
   return const_cast<CpuExecutable&>(static_cast<const CpuExecutable&>(*launch.executable));
 }
 
+compile::Arguments arguments_of(const Launch& launch) {
+  return {launch.buffers.data(), launch.dims.data(), launch.scalars.data()};
+}
+
 std::int64_t tiles(const compile::Compiled& code, const CpuExecutable& executable, const Launch& launch) {
-  const auto rank = static_cast<std::size_t>(executable.program().buffers[0].rank());
-  return code.tiling.tiles({launch.dims.data(), rank});
+  return code.tiles(arguments_of(launch), executable.program().buffers[0].dims.size());
 }
 
 class CpuDriver final : public Driver {
@@ -118,7 +121,7 @@ class CpuDriver final : public Driver {
     const compile::Compiled& code = executable.code();
     const std::int64_t count = tiles(code, executable, launch);
     const std::int64_t parts = pieces_of(launch, executable, count);
-    const compile::Arguments arguments{launch.buffers.data(), launch.dims.data(), launch.scalars.data()};
+    const compile::Arguments arguments = arguments_of(launch);
     if (parts == 1) return code.run(arguments, 0, count);
     // Not piece * count / parts, which might overflow.
     const std::int64_t each = count / parts, more = count % parts;
@@ -128,7 +131,7 @@ class CpuDriver final : public Driver {
 
  private:
   std::int64_t pieces_of(const Launch& launch, const CpuExecutable& executable, std::int64_t tile_count) const {
-    if (tile_count <= 1) return 1;
+    if (tile_count <= 1 || executable.is_cut()) return tile_count;
     const std::int64_t work = launch.bytes * executable.weight();
     std::int64_t wanted = work / piece_bytes;
     if (executable.weight() >= costly) {

@@ -14,8 +14,6 @@ std::atomic<std::uint64_t> compilation_count{0};
 
 std::uint64_t compilations() noexcept { return compilation_count.load(); }
 
-std::shared_ptr<const compile::Compiled> native(const ir::Program&) { return nullptr; }
-
 CpuExecutable::CpuExecutable(ir::Program program) : program_(std::move(program)), weight_(ir::weight(program_)) {}
 
 const compile::Compiled& CpuExecutable::compiled() {

@@ -27,6 +27,9 @@ class CpuExecutable final : public Executable {
     return code ? *code : compiled();
   }
 
+  // Whether the code's tiles are pieces already; once it is ready.
+  bool is_cut() const noexcept { return ready_.load(std::memory_order_acquire)->is_cut(); }
+
   // What a byte costs: 1 for plain arithmetic.
   int weight() const noexcept { return weight_; }
 

@@ -1,0 +1,161 @@
+// Kernels beside those of other libraries. All sides work on the same memory, ours, and each is checked against the
+// others.
+#include "cases/our_kernels.hpp"
+#include "cases/tiny.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <type_traits>
+#include <vector>
+
+namespace bench {
+
+namespace {
+
+using tessera::Buffer;
+using tessera::Shape;
+
+// The best rate of some calls in a row: the first of them wake threads and bring the cores to their speed.
+std::function<double()> rate(double work, const Call& call) {
+  if (!call) return nullptr;
+  return [=] {
+    constexpr auto time = std::chrono::milliseconds(30);
+    const auto end = std::chrono::steady_clock::now() + time;
+    double best = nanoseconds(call);
+    do {
+      best = std::min(best, nanoseconds(call));
+    } while (std::chrono::steady_clock::now() < end);
+    return work / best;
+  };
+}
+
+// Compares what the calls write.
+template <class T>
+std::string differences(const std::vector<Call>& calls, Buffer output, double tolerance) {
+  std::vector<T> expected;
+  for (std::size_t side = 0; side < calls.size(); ++side) {
+    if (!calls[side]) continue;
+    output.write(std::vector<T>(output.shape().elements(), T{1}));
+    calls[side]();
+    const std::vector<T> values = output.read<T>();
+    if (expected.empty()) expected = values;
+    double worst = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double difference = std::abs(static_cast<double>(values[i]) - static_cast<double>(expected[i]));
+      // NaN is worst of all.
+      worst = std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::max(worst, difference);
+    }
+    if (worst > tolerance) {
+      return (side == 0 ? "ours" : "rival " + std::to_string(side)) + " differs by " + std::to_string(worst);
+    }
+  }
+  return "";
+}
+
+// work is what a call does, in the unit times nanoseconds. The calls' memory is kept.
+template <class T>
+Sides contest(double work, const std::vector<Call>& calls, const std::vector<Buffer>& inputs, const Buffer& output,
+              double tolerance) {
+  Sides sides(rate(work, calls.front()));
+  for (std::size_t i = 1; i < calls.size(); ++i) sides.rivals.push_back(rate(work, calls[i]));
+  sides.check = [=, kept = inputs] { return differences<T>(calls, output, tolerance); };
+  return sides;
+}
+
+// The same numbers every time: from -1 to 1, or whole ones that do not overflow.
+template <class T>
+Buffer random_buffer(const Shape& shape, unsigned seed) {
+  std::minstd_rand random(seed);
+  std::vector<T> values(shape.elements());
+  for (T& value : values) {
+    if constexpr (std::is_floating_point_v<T>) {
+      value = static_cast<T>(std::uniform_real_distribution<double>(-1, 1)(random));
+    } else {
+      value = static_cast<T>(random() >> 8 & 0xFF);
+    }
+  }
+  return device().buffer<T>(values, shape);
+}
+
+// Where a buffer's elements are, for rivals, which know nothing of commands.
+template <class T>
+T* address(Buffer buffer) {
+  return buffer.map<T>().data();
+}
+
+template <class T>
+std::vector<Call> matmul_calls(const Buffer& a, const Buffer& b, const Buffer& c, int size) {
+  const Matmul<T> work{address<T>(a), address<T>(b), address<T>(c), size};
+  if constexpr (std::is_same_v<T, float>) {
+    return {our_matmul(a, b, c), onednn::matmul(work), onednn::sgemm(work)};
+  } else if constexpr (std::is_same_v<T, double>) {
+    return {our_matmul(a, b, c), openblas::matmul(work)};
+  } else {
+    return {our_matmul(a, b, c), eigen::matmul(work), openmp::matmul(work)};
+  }
+}
+
+}  // namespace
+
+Sides add_relu_scale(std::size_t elements, Extent extent) {
+  constexpr float factor = 1.5F;
+  const Buffer a = random_buffer<float>(Shape(elements), 1);
+  const Buffer b = random_buffer<float>(Shape(elements), 2);
+  const Buffer output = device().zeros(Shape(elements));
+  const AddReluScale work{address<float>(a), address<float>(b), address<float>(output), elements, factor};
+  std::vector<Call> calls = {our_add_relu_scale(a, b, output, factor), openmp::add_relu_scale(work)};
+  if (extent == Extent::memory) {
+    calls.insert(calls.end(),
+                 {eigen::add_relu_scale(work), opencv::add_relu_scale(work), handwritten::add_relu_scale(work)});
+  }
+  return contest<float>(3.0 * sizeof(float) * static_cast<double>(elements), calls, {a, b}, output, 0);
+}
+
+template <class T>
+Sides matmul(int size) {
+  const Shape shape(size, size);
+  const Buffer a = random_buffer<T>(shape, 1);
+  const Buffer b = random_buffer<T>(shape, 2);
+  const Buffer c = device().zeros(shape, tessera::dtype_of<T>);
+  const double tolerance =
+      std::is_integral_v<T> ? 0 : size * 10.0 * static_cast<double>(std::numeric_limits<T>::epsilon());
+  return contest<T>(2.0 * std::pow(size, 3), matmul_calls<T>(a, b, c, size), {a, b}, c, tolerance);
+}
+template Sides matmul<float>(int);
+template Sides matmul<double>(int);
+template Sides matmul<std::int32_t>(int);
+
+Sides softmax(int rows, int columns) {
+  const Shape shape(rows, columns);
+  const Buffer input = random_buffer<float>(shape, 1);
+  const Buffer output = device().zeros(shape);
+  const Rows work{address<float>(input), address<float>(output), rows, columns};
+  return contest<float>(2.0 * sizeof(float) * rows * columns,
+                        {our_softmax(input, output), onednn::softmax(work), eigen::softmax(work)}, {input}, output,
+                        1e-6);
+}
+
+Sides row_sums(int rows, int columns) {
+  const Buffer input = random_buffer<float>({rows, columns}, 1);
+  const Buffer output = device().zeros({rows});
+  const Rows work{address<float>(input), address<float>(output), rows, columns};
+  return contest<float>(1.0 * sizeof(float) * rows * columns,
+                        {our_row_sums(input, output), onednn::row_sums(work), eigen::row_sums(work)}, {input}, output,
+                        1e-3);
+}
+
+Sides gaussian_blur(int width, int height) {
+  constexpr int radius = 3;
+  constexpr double sigma = 1.5;
+  const Shape shape(height, width, 4);
+  const Buffer input = random_buffer<std::uint8_t>(shape, 1);
+  const Buffer output = device().zeros(shape, tessera::u8);
+  const Blur work{address<std::uint8_t>(input), address<std::uint8_t>(output), width, height, radius, sigma};
+  return contest<std::uint8_t>(1e3 * width * height,  // millions a second
+                               {our_gaussian_blur(input, output, radius, sigma), opencv::gaussian_blur(work)}, {input},
+                               output, 0);
+}
+
+}  // namespace bench

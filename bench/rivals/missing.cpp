@@ -1,0 +1,34 @@
+// What stands in for a library that was not found: the linker takes these only where no other definition is.
+#include "rivals/rivals.hpp"
+
+namespace bench {
+
+namespace openmp {
+[[gnu::weak]] Call add_relu_scale(const AddReluScale&) { return {}; }
+[[gnu::weak]] Call matmul(const Matmul<std::int32_t>&) { return {}; }
+}  // namespace openmp
+
+namespace eigen {
+[[gnu::weak]] Call add_relu_scale(const AddReluScale&) { return {}; }
+[[gnu::weak]] Call matmul(const Matmul<std::int32_t>&) { return {}; }
+[[gnu::weak]] Call softmax(const Rows&) { return {}; }
+[[gnu::weak]] Call row_sums(const Rows&) { return {}; }
+}  // namespace eigen
+
+namespace onednn {
+[[gnu::weak]] Call matmul(const Matmul<float>&) { return {}; }
+[[gnu::weak]] Call sgemm(const Matmul<float>&) { return {}; }
+[[gnu::weak]] Call softmax(const Rows&) { return {}; }
+[[gnu::weak]] Call row_sums(const Rows&) { return {}; }
+}  // namespace onednn
+
+namespace openblas {
+[[gnu::weak]] Call matmul(const Matmul<double>&) { return {}; }
+}  // namespace openblas
+
+namespace opencv {
+[[gnu::weak]] Call add_relu_scale(const AddReluScale&) { return {}; }
+[[gnu::weak]] Call gaussian_blur(const Blur&) { return {}; }
+}  // namespace opencv
+
+}  // namespace bench

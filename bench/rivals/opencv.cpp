@@ -1,0 +1,39 @@
+#include "rivals/rivals.hpp"
+
+#include <opencv2/core.hpp>
+#include <opencv2/imgproc.hpp>
+
+namespace bench::opencv {
+
+namespace {
+
+// OpenCV takes inputs without const, and does not write them.
+cv::Mat mat(int height, int width, int type, const void* data) {
+  return {height, width, type, const_cast<void*>(data)};
+}
+
+}  // namespace
+
+// Three passes over the memory, as OpenCV's user writes it.
+Call add_relu_scale(const AddReluScale& work) {
+  cv::setNumThreads(rival_threads);
+  constexpr int width = 1024;
+  const int height = static_cast<int>(work.elements / width);
+  return [a = mat(height, width, CV_32F, work.a), b = mat(height, width, CV_32F, work.b),
+          output = mat(height, width, CV_32F, work.output), factor = work.factor]() mutable {
+    cv::add(a, b, output);
+    cv::max(output, 0, output);
+    cv::multiply(output, factor, output);
+  };
+}
+
+Call gaussian_blur(const Blur& work) {
+  cv::setNumThreads(rival_threads);
+  const int across = 2 * work.radius + 1;
+  return [=, input = mat(work.height, work.width, CV_8UC4, work.input),
+          output = mat(work.height, work.width, CV_8UC4, work.output)]() mutable {
+    cv::GaussianBlur(input, output, {across, across}, work.sigma, work.sigma, cv::BORDER_REPLICATE);
+  };
+}
+
+}  // namespace bench::opencv

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+// Other people's libraries, each at its best with two threads. A function gets the memory, makes all ready and returns
+// the call to be timed; it returns an empty one where the library was not found when the benchmark was built.
+namespace bench {
+
+using Call = std::function<void()>;
+
+inline constexpr int rival_threads = 2;
+
+// output = max(a + b, 0) * factor
+struct AddReluScale {
+  const float* a;
+  const float* b;
+  float* output;
+  std::size_t elements;
+  float factor;
+};
+
+// c = a * b; square, row by row
+template <class T>
+struct Matmul {
+  const T* a;
+  const T* b;
+  T* c;
+  int size;
+};
+
+// Row by row; the output has the input's shape, or one value a row.
+struct Rows {
+  const float* input;
+  float* output;
+  int rows;
+  int columns;
+};
+
+// Four bytes a pixel.
+struct Blur {
+  const std::uint8_t* input;
+  std::uint8_t* output;
+  int width;
+  int height;
+  int radius;
+  double sigma;
+};
+
+// What the machine can do: vector intrinsics, stores past the cache, with or without prefetch. For arrays that are
+// larger than the caches, of whole cache lines.
+namespace handwritten {
+Call add_relu_scale(const AddReluScale& work);
+}
+
+// Plain loops by this compiler.
+namespace openmp {
+Call add_relu_scale(const AddReluScale& work);
+Call matmul(const Matmul<std::int32_t>& work);
+}  // namespace openmp
+
+namespace eigen {
+Call add_relu_scale(const AddReluScale& work);
+Call matmul(const Matmul<std::int32_t>& work);
+Call softmax(const Rows& work);
+Call row_sums(const Rows& work);
+}  // namespace eigen
+
+namespace onednn {
+Call matmul(const Matmul<float>& work);
+Call sgemm(const Matmul<float>& work);
+Call softmax(const Rows& work);
+Call row_sums(const Rows& work);
+}  // namespace onednn
+
+namespace openblas {
+Call matmul(const Matmul<double>& work);
+}
+
+namespace opencv {
+Call add_relu_scale(const AddReluScale& work);
+Call gaussian_blur(const Blur& work);
+}  // namespace opencv
+
+}  // namespace bench

@@ -1,0 +1,182 @@
+// The loops around the tiles. Included by the engine_*.cpp; see kernel.hpp.
+#pragma once
+
+#include "driver/cpu/gemm/kernel.hpp"
+
+namespace tessera::driver::cpu {
+namespace {
+
+// A panel of b stays in the L1 cache while all rows of a block of a pass by. 24 KiB of 32: with 16 there are more
+// blocks along k, each of which reads and writes c again (measured: 2 to 4 % slower).
+constexpr Index panel_bytes = Index{24} << 10;
+template <class Kind>
+constexpr Index max_depth = panel_bytes / (tile_columns<Kind> * Index{sizeof(typename Kind::Packed)});
+
+// A block of a stays in the L2 cache, of 512 KiB on many processors, while all panels of b pass by. 256 and 320 KiB
+// were not faster.
+constexpr Index block_bytes = Index{192} << 10;
+template <class Kind>
+constexpr Index max_rows =
+    block_bytes / (max_depth<Kind> * Index{sizeof(typename Kind::Packed)}) / Kind::rows * Kind::rows;
+
+// Panels of b that are kept for the next block of a: 1 MiB of the L3 cache.
+constexpr Index max_panels = (Index{1} << 20) / panel_bytes;
+
+// Up to so many columns of b, a is read where it is: packing it would cost more than it gains (measured for 256 by 256
+// by 256: 94 instead of 88 GFLOP/s on a core).
+constexpr Index unpacked_columns = 256;
+
+// Between packed rows of a: without it all rows of a tile would be in the same bank of the L1 cache.
+template <class Kind>
+constexpr Index row_gap = Index{64} / sizeof(typename Kind::Packed);
+
+template <class V, std::size_t... lane>
+[[gnu::always_inline]] inline void interleave(V& low, V& high, V a, V b, std::index_sequence<lane...>) {
+  constexpr std::size_t lanes = sizeof...(lane);
+  low = __builtin_shufflevector(a, b, (lane / 2 + lane % 2 * lanes)...);
+  high = __builtin_shufflevector(a, b, (lanes / 2 + lane / 2 + lane % 2 * lanes)...);
+}
+
+// Packs rows [k, k + depth) and columns [j, j + columns) of b, filled up with zeros to tile_columns.
+template <class Kind>
+struct FromMatrix {
+  using Element = typename Kind::Element;
+  using Packed = typename Kind::Packed;
+  static constexpr Index width = tile_columns<Kind>;
+  static constexpr int lanes = Kind::lanes;
+
+  const Element* data;
+  Index row;
+  Index column;
+
+  void operator()(Packed* to, Index k, Index depth, Index j, Index columns) const {
+    const Element* from = data + k * row + j * column;
+    if (columns == width && column == 1) {
+      for (; depth > 0; --depth, from += row, to += width) {
+        for (Index x = 0; x < width; ++x) to[x] = from[x];
+      }
+      return;
+    }
+    if (columns == width && row == 1) {
+      for (; depth >= lanes; depth -= lanes, from += lanes, to += lanes * width) {
+        for (int v = 0; v < Kind::vectors; ++v) transpose(to + v * lanes, from + v * lanes * column);
+      }
+    }
+    for (; depth > 0; --depth, from += row, to += width) {
+      for (Index x = 0; x < columns; ++x) to[x] = from[x * column];
+      for (Index x = columns; x < width; ++x) to[x] = 0;
+    }
+  }
+
+  // A square of lanes by lanes, by shuffling it like cards: each round interleaves its upper half with its lower one.
+  void transpose(Packed* to, const Element* from) const {
+    using V = typename Kind::V;
+    V square[lanes];
+    V next[lanes];
+#pragma GCC unroll 16
+    for (int i = 0; i < lanes; ++i) {
+      square[i] = __builtin_convertvector((load<Vector<Element, lanes>>(from + i * column)), V);
+    }
+#pragma GCC unroll 8
+    for (int round = 1; round < lanes; round *= 2) {
+#pragma GCC unroll 16
+      for (int i = 0; i < lanes / 2; ++i) {
+        interleave(next[2 * i], next[2 * i + 1], square[i], square[i + lanes / 2], std::make_index_sequence<lanes>());
+      }
+#pragma GCC unroll 16
+      for (int i = 0; i < lanes; ++i) square[i] = next[i];
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < lanes; ++i) store(to + i * width, square[i]);
+  }
+};
+
+// The rows of a block of a, packed or where they are.
+template <class Kind>
+struct Rows {
+  Left<Kind> first;
+  Index row;  // between tiles, for each row
+
+  Left<Kind> at(Index i) const { return {first.data + i * row, first.row, first.step}; }
+};
+
+template <class Kind>
+Rows<Kind> pack_rows(const Matrix& a, Index i, Index rows, Index k, Index depth, typename Kind::Packed* to) {
+  const auto* from = reinterpret_cast<const typename Kind::Element*>(a.data) + i * a.row + k * a.column;
+  if (a.column == 1) {
+    const Index line = depth + row_gap<Kind>;
+    for (Index r = 0; r < rows; ++r) {
+      for (Index x = 0; x < depth; ++x) to[r * line + x] = from[r * a.row + x];
+    }
+    return {{to, line, 1}, line};
+  }
+  for (Index r = 0; r < rows; r += Kind::rows) {
+    const Index tile = smaller(Kind::rows, rows - r);
+    for (Index x = 0; x < depth; ++x) {
+      auto* const column = to + r * depth + x * Kind::rows;
+      const auto* const source = from + r * a.row + x * a.column;
+      if (tile == Kind::rows && a.row == 1) {
+        for (Index s = 0; s < Kind::rows; ++s) column[s] = source[s];
+      } else {
+        for (Index s = 0; s < tile; ++s) column[s] = source[s * a.row];
+      }
+    }
+  }
+  return {{to, 1, Kind::rows}, depth};
+}
+
+template <class Kind>
+Rows<Kind> rows_of(const Matrix& a, Index i, Index rows, Index k, Index depth, Index columns,
+                   typename Kind::Packed* packed) {
+  if constexpr (sizeof(typename Kind::Packed) == sizeof(typename Kind::Element)) {
+    if (columns <= unpacked_columns && a.column == 1) {
+      const auto* data = reinterpret_cast<const typename Kind::Packed*>(a.data) + i * a.row + k * a.column;
+      return {{data, a.row, a.column}, a.row};
+    }
+  }
+  return pack_rows<Kind>(a, i, rows, k, depth, packed);
+}
+
+template <class Kind, class Source>
+void multiply_block(const Block& block, const Source& b) {
+  using Element = typename Kind::Element;
+  using Packed = typename Kind::Packed;
+  const Index depths = larger(1, quotient_up(block.k, max_depth<Kind>));
+  const Index depth_step = larger(1, quotient_up(block.k, depths));
+  const Index row_blocks = quotient_up(block.m, max_rows<Kind>);
+  const Index row_step = quotient_up(quotient_up(block.m, row_blocks), Kind::rows) * Kind::rows;
+  // A panel is needed once if there is only one block of rows.
+  const Index panels = row_blocks == 1 ? 1 : smaller(max_panels, quotient_up(block.n, tile_columns<Kind>));
+  const Index column_step = row_blocks == 1 ? block.n : panels * tile_columns<Kind>;
+  const Index panel_size = depth_step * tile_columns<Kind>;
+  auto* const packed_b = reinterpret_cast<Packed*>(
+      scratch((panels * panel_size + (depth_step + row_gap<Kind>)*row_step) * sizeof(Packed)));
+  Packed* const packed_a = packed_b + panels * panel_size;
+
+  for (Index k = 0; k == 0 || k < block.k; k += depth_step) {
+    const Index depth = smaller(depth_step, block.k - k);
+    for (Index j = 0; j < block.n; j += column_step) {
+      const Index columns_end = smaller(j + column_step, block.n);
+      for (Index i = 0; i < block.m; i += row_step) {
+        const Index rows = smaller(row_step, block.m - i);
+        const Rows<Kind> a = rows_of<Kind>(block.a, i, rows, k, depth, columns_end - j, packed_a);
+        Packed* panel = packed_b;
+        for (Index jj = j; jj < columns_end; jj += tile_columns<Kind>) {
+          const Index columns = smaller(tile_columns<Kind>, columns_end - jj);
+          if (i == 0) b(panel, k, depth, jj, columns);
+          for (Index ii = 0; ii < rows; ii += Kind::rows) {
+            const Target<Kind> target{
+                reinterpret_cast<Element*>(block.c) + (i + ii) * block.c_row + jj, block.c_row, columns, k == 0,
+                block.bias == nullptr ? nullptr : reinterpret_cast<const Element*>(block.bias) + i + ii};
+            const Index tile = smaller(Kind::rows, rows - ii);
+            Tiles<Kind>::functions[tile - 1](a.at(ii), panel, depth, target);
+          }
+          if (panels > 1) panel += panel_size;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera::driver::cpu

@@ -1,0 +1,121 @@
+#include "driver/cpu/gemm/gemm.hpp"
+
+#include "driver/cpu/gemm/engine.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace tessera::driver::cpu {
+
+namespace {
+
+// A piece has at least 2^21 products, some 30 µs in f32: enough to be worth handing over (1 µs), little enough that two
+// threads share a product of 256 by 256 well. And not more than 2^30 of them, some 10 to 20 ms: then a cancelled
+// command ends soon.
+constexpr double min_products = double{1 << 21};
+constexpr double max_products = double{1 << 30};
+// Pieces a worker: one that begins late or is interrupted leaves some to the others.
+constexpr std::int64_t pieces_per_worker = 4;
+
+std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// Elements of a that are small enough to be read unpacked by every piece, from the L2 or L3 cache.
+constexpr double max_unpacked = double{1 << 18};
+
+// How many pieces there should be.
+double wanted_pieces(double products, unsigned workers) {
+  const double worthwhile = std::min(products / min_products, double(workers) * pieces_per_worker);
+  return std::max({1.0, worthwhile, products / max_products});
+}
+
+}  // namespace
+
+Cut cut_batches(std::int64_t batches, double batch_products, unsigned workers) {
+  const double wanted = std::min(double(batches), wanted_pieces(batch_products * double(batches), workers));
+  Cut cut;
+  cut.batches = std::max<std::int64_t>(1, std::int64_t(double(batches) / wanted));
+  cut.pieces = std::max<std::int64_t>(1, quotient_up(batches, cut.batches));
+  return cut;
+}
+
+Cut cut(const Engine::Routines& routines, std::int64_t batches, std::int64_t m, std::int64_t n, std::int64_t k,
+        unsigned workers) {
+  if (batches == 0 || m == 0 || n == 0) return {};
+  const double batch_products = double(m) * double(n) * double(std::max<std::int64_t>(k, 1));
+  Cut cut = cut_batches(batches, batch_products, workers);
+  cut.rows = m;
+  cut.columns = n;
+  const double wanted = std::ceil(wanted_pieces(batch_products * double(batches), workers) / double(batches));
+  if (wanted <= 1) return cut;
+  // Each part of the rows packs all of b, each part of the columns all of a: the cut with the least to pack. A small a
+  // is read where it is, so cutting the columns alone packs nothing twice (256 by 256 by 256: 190 GFLOP/s on two cores,
+  // 166 if cut in 3 by 3).
+  const std::int64_t row_tiles = quotient_up(m, routines.rows);
+  const std::int64_t column_tiles = quotient_up(n, routines.columns);
+  std::int64_t row_parts = 1;
+  if (double(m) * double(k) > max_unpacked || wanted > double(column_tiles)) {
+    // Powers of two, so that the workers' shares stay even.
+    const auto packed = [&](std::int64_t rows) { return double(rows) * double(n) + wanted / double(rows) * double(m); };
+    while (2 * row_parts <= row_tiles && packed(2 * row_parts) <= packed(row_parts)) row_parts *= 2;
+  }
+  const auto column_parts = std::int64_t(std::clamp(wanted / double(row_parts), 1.0, double(column_tiles)));
+  cut.columns = quotient_up(column_tiles, column_parts) * routines.columns;
+  cut.column_parts = quotient_up(n, cut.columns);
+  // If there are too few columns for that, more parts of the rows.
+  const auto more_parts = std::int64_t(std::clamp(wanted / double(cut.column_parts), 1.0, double(row_tiles)));
+  cut.rows = quotient_up(row_tiles, more_parts) * routines.rows;
+  cut.row_parts = quotient_up(m, cut.rows);
+  cut.pieces = batches * cut.row_parts * cut.column_parts;
+  return cut;
+}
+
+Part::Part(const Cut& cut, std::int64_t batches, std::int64_t m, std::int64_t n, std::int64_t piece) {
+  const std::int64_t parts = cut.row_parts * cut.column_parts;
+  first = piece / parts * cut.batches;
+  last = std::min(first + cut.batches, batches);
+  row = piece % parts / cut.column_parts * cut.rows;
+  rows = std::min(cut.rows, m - row);
+  column = piece % cut.column_parts * cut.columns;
+  columns = std::min(cut.columns, n - column);
+}
+
+namespace {
+
+// One column as one row, if the result lies side by side; the same product otherwise.
+Gemm row_first(Gemm gemm) {
+  if (gemm.n != 1 || gemm.m == 1 || gemm.c_row != 1) return gemm;
+  std::swap(gemm.m, gemm.n);
+  std::swap(gemm.a, gemm.b);
+  std::swap(gemm.a.row, gemm.a.column);
+  std::swap(gemm.b.row, gemm.b.column);
+  gemm.c_row = gemm.n;
+  return gemm;
+}
+
+const Engine::Routines& routines(const Gemm& gemm) { return engine().routines[static_cast<std::size_t>(gemm.dtype)]; }
+
+}  // namespace
+
+Cut cut(const Gemm& given, unsigned workers) {
+  const Gemm gemm = row_first(given);
+  return cut(routines(gemm), gemm.batches, gemm.m, gemm.n, gemm.k, workers);
+}
+
+void run_piece(const Gemm& given, const Cut& cut, std::int64_t piece) {
+  const Gemm gemm = row_first(given);
+  if (gemm.batches == 0 || gemm.m == 0 || gemm.n == 0) return;
+  const std::int64_t size = static_cast<std::int64_t>(size_of(gemm.dtype));
+  const Part part(cut, gemm.batches, gemm.m, gemm.n, piece);
+  const auto multiply = gemm.m == 1 ? routines(gemm).multiply_row : routines(gemm).multiply;
+  for (std::int64_t batch = part.first; batch < part.last; ++batch) {
+    Block block{part.rows, part.columns, gemm.k, gemm.a, gemm.c, gemm.c_row};
+    Matrix b = gemm.b;
+    block.a.data += (batch * gemm.a.batch + part.row * gemm.a.row) * size;
+    b.data += (batch * gemm.b.batch + part.column * gemm.b.column) * size;
+    block.c += (batch * gemm.c_batch + part.row * gemm.c_row + part.column) * size;
+    multiply(block, b);
+  }
+}
+
+}  // namespace tessera::driver::cpu

@@ -1,0 +1,215 @@
+// Included by the engine_*.cpp, each compiled for another instruction set. So nothing here may have external linkage,
+// and no function of the standard library may be used: the linker would keep one copy of it, for whatever processor.
+#pragma once
+
+#include "driver/cpu/gemm/engine.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
+namespace tessera::driver::cpu {
+namespace {
+
+using Index = std::int64_t;
+
+constexpr Index smaller(Index a, Index b) { return a < b ? a : b; }
+constexpr Index larger(Index a, Index b) { return a > b ? a : b; }
+constexpr Index quotient_up(Index a, Index b) { return (a + b - 1) / b; }
+
+// A tile of c is held in registers: tile_rows by tile_vectors of them, beside which a row of b's panel and one value of
+// a must fit. 6 by 2 and 14 by 2 leave no register free, and need fewer loads than multiply-adds.
+#if defined(__AVX512F__)
+constexpr int vector_bytes = 64;
+constexpr int tile_rows = 14;
+constexpr int tile_vectors = 2;
+#elif defined(__AVX2__)
+constexpr int vector_bytes = 32;
+constexpr int tile_rows = 6;
+constexpr int tile_vectors = 2;
+#elif defined(__aarch64__)
+constexpr int vector_bytes = 16;
+constexpr int tile_rows = 8;
+constexpr int tile_vectors = 3;
+#else
+constexpr int vector_bytes = 16;
+constexpr int tile_rows = 6;
+constexpr int tile_vectors = 2;
+#endif
+
+template <class T, int lanes>
+struct VectorOf {
+  typedef T Type __attribute__((vector_size(lanes * sizeof(T))));
+  // In memory, aligned as an element is.
+  typedef T Loose __attribute__((vector_size(lanes * sizeof(T)), aligned(alignof(T)), may_alias));
+};
+template <class T, int lanes>
+using Vector = typename VectorOf<T, lanes>::Type;
+
+template <class V, class T>
+[[gnu::always_inline]] inline V load(const T* from) {
+  return *reinterpret_cast<const typename VectorOf<T, sizeof(V) / sizeof(T)>::Loose*>(from);
+}
+template <class V, class T>
+[[gnu::always_inline]] inline void store(T* to, V value) {
+  *reinterpret_cast<typename VectorOf<T, sizeof(V) / sizeof(T)>::Loose*>(to) = value;
+}
+
+template <class V, class T, std::size_t... lane>
+[[gnu::always_inline]] inline V splat(T value, std::index_sequence<lane...>) {
+  return V{(static_cast<void>(lane), value)...};
+}
+template <class V, class T>
+[[gnu::always_inline]] inline V splat(T value) {
+  return splat<V>(value, std::make_index_sequence<sizeof(V) / sizeof(T)>());
+}
+
+// How a type is multiplied. Element is what is in memory and Packed what is in panels; Right is a vector of b made
+// ready, Sum what products are added to. Signed integers are computed as unsigned ones, which wrap around.
+template <class T>
+struct Direct {
+  using Element = T;
+  using Packed = T;
+  static constexpr int lanes = vector_bytes / sizeof(T);
+  static constexpr int rows = tile_rows;
+  static constexpr int vectors = tile_vectors;
+  using V = Vector<T, lanes>;
+  using Right = V;
+  using Sum = V;
+  [[gnu::always_inline]] static Right right(V b) { return b; }
+  [[gnu::always_inline]] static void add(Sum& sum, V a, const Right& b) { sum += a * b; }
+  [[gnu::always_inline]] static V total(const Sum& sum) { return sum; }
+};
+
+// 8-bit integers are multiplied in 16-bit lanes, the narrowest that processors multiply: the low half is exact.
+struct Bytes : Direct<std::uint16_t> {
+  using Element = std::uint8_t;
+};
+
+#if defined(__AVX2__) && !defined(__AVX512DQ__)
+// Without an instruction for 64-bit products: the low halves' product, and the two mixed products side by side in
+// 32-bit lanes, which are put together once at the end. 4 instructions instead of 8 for a multiply-add.
+struct Longs : Direct<std::uint64_t> {
+  static constexpr int vectors = 1;  // a sum takes two registers
+  using Halves = Vector<std::uint32_t, 2 * lanes>;
+  struct Right {
+    V whole;
+    Halves swapped;
+  };
+  struct Sum {
+    V low;
+    Halves mixed;
+  };
+  [[gnu::always_inline]] static Right right(V b) {
+    return {b, reinterpret_cast<Halves>(_mm256_shuffle_epi32(reinterpret_cast<__m256i>(b), 0xB1))};
+  }
+  [[gnu::always_inline]] static void add(Sum& sum, V a, const Right& b) {
+    sum.low += reinterpret_cast<V>(_mm256_mul_epu32(reinterpret_cast<__m256i>(a), reinterpret_cast<__m256i>(b.whole)));
+    sum.mixed += reinterpret_cast<Halves>(a) * b.swapped;
+  }
+  [[gnu::always_inline]] static V total(const Sum& sum) {
+    const V mixed = reinterpret_cast<V>(sum.mixed);
+    return sum.low + (mixed << 32) + (mixed >> 32 << 32);
+  }
+};
+#else
+using Longs = Direct<std::uint64_t>;
+#endif
+
+template <class Kind>
+constexpr Index tile_columns = Index{Kind::vectors} * Kind::lanes;
+
+// Where a tile reads a: value (i, k) is at i * row + k * step.
+template <class Kind>
+struct Left {
+  const typename Kind::Packed* data;
+  Index row;
+  Index step;
+};
+
+// Where a tile goes.
+template <class Kind>
+struct Target {
+  typename Kind::Element* c;
+  Index row;
+  Index columns;                       // up to tile_columns
+  bool is_first;                       // whether c holds nothing yet
+  const typename Kind::Element* bias;  // then added to each row, if not null
+};
+
+template <class Kind, int rows>
+[[gnu::always_inline]] inline void store_tile(const typename Kind::Sum (&sums)[rows][Kind::vectors],
+                                              const Target<Kind>& target) {
+  using Element = typename Kind::Element;
+  using V = Vector<Element, Kind::lanes>;
+  Element partial[tile_columns<Kind>] = {};
+  const bool is_full = target.columns == tile_columns<Kind>;
+#pragma GCC unroll 16
+  for (int i = 0; i < rows; ++i) {
+    Element* const row = target.c + i * target.row;
+    Element* const to = is_full ? row : partial;
+    if (!is_full && !target.is_first) {
+      for (Index j = 0; j < target.columns; ++j) partial[j] = row[j];
+    }
+#pragma GCC unroll 4
+    for (int v = 0; v < Kind::vectors; ++v) {
+      V value = __builtin_convertvector(Kind::total(sums[i][v]), V);
+      if (!target.is_first) {
+        value += load<V>(to + v * Kind::lanes);
+      } else if (target.bias != nullptr) {
+        value += splat<V>(target.bias[i]);
+      }
+      store(to + v * Kind::lanes, value);
+    }
+    if (!is_full) {
+      for (Index j = 0; j < target.columns; ++j) row[j] = partial[j];
+    }
+  }
+}
+
+// A tile of up to tile_rows by tile_columns: `depth` columns of a times as many rows of b's panel.
+template <class Kind, int rows>
+[[gnu::noinline]] void multiply_tile(const Left<Kind>& a, const typename Kind::Packed* b, Index depth,
+                                     const Target<Kind>& target) {
+  using V = typename Kind::V;
+  typename Kind::Sum sums[rows][Kind::vectors] = {};
+  // One pointer for three rows: the others are reached by addressing with the stride and twice the stride.
+  constexpr int pointers = (rows + 2) / 3;
+  const typename Kind::Packed* left[pointers];
+  for (int p = 0; p < pointers; ++p) left[p] = a.data + Index{3} * p * a.row;
+  const Index row = a.row;
+  const Index step = a.step;
+  for (int i = 0; i < rows; ++i) __builtin_prefetch(target.c + i * target.row, 1);
+  for (Index k = 0; k < depth; ++k) {
+    typename Kind::Right right[Kind::vectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < Kind::vectors; ++v) right[v] = Kind::right(load<V>(b + v * Kind::lanes));
+    b += tile_columns<Kind>;
+#pragma GCC unroll 16
+    for (int i = 0; i < rows; ++i) {
+      const V value = splat<V>(left[i / 3][i % 3 * row]);
+#pragma GCC unroll 4
+      for (int v = 0; v < Kind::vectors; ++v) Kind::add(sums[i][v], value, right[v]);
+    }
+#pragma GCC unroll 8
+    for (int p = 0; p < pointers; ++p) left[p] += step;
+  }
+  store_tile<Kind, rows>(sums, target);
+}
+
+template <class Kind>
+using TileFunction = void (*)(const Left<Kind>&, const typename Kind::Packed*, Index, const Target<Kind>&);
+
+// By the number of rows less one.
+template <class Kind, class Rows = std::make_integer_sequence<int, Kind::rows>>
+struct Tiles;
+template <class Kind, int... row>
+struct Tiles<Kind, std::integer_sequence<int, row...>> {
+  static constexpr TileFunction<Kind> functions[] = {multiply_tile<Kind, row + 1>...};
+};
+
+}  // namespace
+}  // namespace tessera::driver::cpu

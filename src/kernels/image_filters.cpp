@@ -1,0 +1,328 @@
+// Every point from its surroundings. Images are seen as [H,W*C]: a neighbour is a whole number of pixels away, so the
+// channels need no care, and rows are long.
+#include <tessera/tile.hpp>
+
+#include "core/text.hpp"
+#include "kernels/image.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace tessera::kernels {
+
+using core::text;
+using tile::Border;
+using tile::Index;
+using tile::Input;
+using tile::Output;
+using tile::Tile;
+
+namespace {
+
+using Kind = ParamSpec::Kind;
+
+constexpr int max_radius = 64;
+
+// --- Gaussian
+
+// Symmetric weights, from the centre outwards: whole 256ths for u8, f32 for f32.
+struct Weights {
+  std::vector<std::uint32_t> fixed;
+  std::vector<float> floats;
+
+  bool is_fixed() const { return !fixed.empty(); }
+  int radius() const { return static_cast<int>(std::max(fixed.size(), floats.size())) - 1; }
+  // Part of a plan's variant, so exact.
+  std::string to_string() const {
+    std::string all = "weights";
+    for (const std::uint32_t weight : fixed) all += text(" ", weight);
+    for (const float weight : floats) all += text(" ", std::bit_cast<std::uint32_t>(weight));
+    return all;
+  }
+};
+
+// Weights of 0 at the end cost time and change nothing.
+template <class T>
+void drop_zeros(std::vector<T>& weights) {
+  while (weights.size() > 1 && weights.back() == 0) weights.pop_back();
+}
+
+// The weights must sum to 256 after rounding: from the outside in, each takes over what rounding the one before it
+// left, and the centre gets the rest. That is how OpenCV rounds, whose results these are to be.
+std::vector<std::uint32_t> rounded_weights(const std::vector<double>& exact) {
+  std::vector<std::uint32_t> weights(exact.size());
+  double left = 0;
+  std::uint32_t rest = 256;
+  for (std::size_t i = exact.size() - 1; i > 0; --i) {
+    const double wanted = exact[i] * 256 + left;
+    const double rounded = std::nearbyint(wanted);
+    left = wanted - rounded;
+    weights[i] = static_cast<std::uint32_t>(rounded);
+    rest -= 2 * weights[i];
+  }
+  weights[0] = rest;
+  return weights;
+}
+
+Weights gaussian_weights(DType dtype, std::int64_t radius, double sigma) {
+  std::vector<double> exact = {1};
+  double sum = 1;
+  for (std::int64_t i = 1; i <= radius; ++i) {
+    exact.push_back(std::exp(-0.5 * static_cast<double>(i * i) / (sigma * sigma)));
+    sum += 2 * exact.back();
+  }
+  for (double& weight : exact) weight *= 1 / sum;
+  Weights weights;
+  if (dtype == u8) {
+    weights.fixed = rounded_weights(exact);
+    drop_zeros(weights.fixed);
+  } else {
+    weights.floats.assign(exact.begin(), exact.end());
+    drop_zeros(weights.floats);
+  }
+  return weights;
+}
+
+// The weighted sum of part(-radius) … part(radius).
+template <class Part>
+Tile weighted_sum(const Weights& weights, const Part& part) {
+  if (!weights.is_fixed()) {
+    Tile sum = part(0) * weights.floats[0];
+    for (int i = 1; i <= weights.radius(); ++i) {
+      sum = tile::fma(part(-i) + part(i), weights.floats[static_cast<std::size_t>(i)], sum);
+    }
+    return sum;
+  }
+  Tile sum = part(0) * weights.fixed[0];
+  for (int i = 1; i <= weights.radius(); ++i) {
+    const std::uint32_t weight = weights.fixed[static_cast<std::size_t>(i)];
+    if (weight != 0) sum = sum + (part(-i) + part(i)) * weight;
+  }
+  return sum;
+}
+
+// The tile blurred: 16.16 fixed point in u32, or f32.
+Tile blurred(const Output& z, const Input& x, const Weights& weights, int step) {
+  const int radius = weights.radius();
+  const Tile rows = z.index(0, radius, radius);
+  const Tile columns = z.index(1);
+  // Along the rows first, also of those above and below the tile.
+  const Tile sums = weighted_sum(weights, [&](int i) {
+    return tile::cast(x.at({rows, columns + i * step}, Border::clamp, step), weights.is_fixed() ? u32 : f32);
+  });
+  return weighted_sum(weights,
+                      [&](int i) { return tile::slice(sums, {radius + i, 0}, {z.tile_dim(0), z.tile_dim(1)}); });
+}
+
+// A plan for an image seen as [H,W*C].
+Plan rows_plan(const Image& image, std::string_view variant, std::function<void()> body) {
+  Plan plan;
+  plan.shapes = {image.rows(), image.rows()};
+  plan.variant = text("step ", image.step(), " ", variant);
+  plan.body = std::move(body);
+  return plan;
+}
+
+Plan plan_gaussian_blur(const Call& call) {
+  const Image image = checked_image_like_output(call);
+  const std::int64_t radius = call["radius"].integer;
+  const double automatic = static_cast<double>(std::max<std::int64_t>(radius, 1)) / 2;
+  const double sigma = call["sigma"].is_given ? checked_positive(call, "sigma") : automatic;
+  const Weights weights = gaussian_weights(call.output.dtype, radius, sigma);
+  return rows_plan(image, weights.to_string(), [weights, step = image.step()] {
+    const Output z;
+    const Tile blur = blurred(z, Input(0), weights, step);
+    z.store(weights.is_fixed() ? tile::cast<std::uint8_t>((blur + 32768) >> 16) : blur);
+  });
+}
+
+Plan plan_sharpen(const Call& call) {
+  const Image image = checked_image_like_output(call);
+  const Weights weights = gaussian_weights(call.output.dtype, call["radius"].integer, checked_positive(call, "sigma"));
+  Plan plan = rows_plan(image, weights.to_string(), [weights, step = image.step()] {
+    const Output z;
+    const Input x(0);
+    const Tile amount = tile::detail::scalar(0);
+    const Tile blur = blurred(z, x, weights, step);
+    if (!weights.is_fixed()) {
+      const Tile middle = tile::load_like(x, z);
+      return z.store(middle + amount * (middle - blur));
+    }
+    // The factors fit 32 bits, their product does not.
+    const Tile middle = tile::cast<std::int32_t>(tile::load_like(x, z));
+    const Tile detail = tile::cast<std::int64_t>((middle << 16) - tile::cast<std::int32_t>(blur));
+    const Tile sum = (tile::cast<std::int64_t>(middle) << 24) + tile::cast<std::int64_t>(amount) * detail;
+    z.store(tile::cast<std::uint8_t>((sum + (1 << 23)) >> 24));
+  });
+  const double amount = call["amount"].number;
+  plan.scalars = {call.output.dtype == u8
+                      ? integer_scalar("amount", static_cast<std::int64_t>(std::round(amount * 256)), s32)
+                      : number_scalar("amount", amount)};
+  return plan;
+}
+
+// --- windows
+
+// The sum of part(0) … part(count - 1): a loop where writing it all down would make the program long.
+template <class Part>
+Tile sum_of(int count, const Part& part) {
+  constexpr int longest = 9;
+  Tile sum = part(tile::constant<std::int64_t>(0));
+  if (count > longest) {
+    return tile::loop(count - 1, sum, [&](const Index& k, const Tile& before) { return before + part(k + 1); });
+  }
+  for (int i = 1; i < count; ++i) sum = sum + part(tile::constant<std::int64_t>(i));
+  return sum;
+}
+
+Plan plan_box_blur(const Call& call) {
+  const Image image = checked_image_like_output(call);
+  const int radius = static_cast<int>(call["radius"].integer);
+  return rows_plan(image, text("radius ", radius), [radius, step = image.step()] {
+    const Output z;
+    const Input x(0);
+    const int side = 2 * radius + 1;
+    const Tile rows = z.index(0, radius, radius);
+    const Tile columns = z.index(1);
+    const Tile sums = sum_of(side, [&](const Index& k) {
+      return tile::cast(x.at({rows, columns + (k - radius) * step}, Border::clamp, step), z.dtype() == u8 ? u32 : f32);
+    });
+    const Tile sum =
+        sum_of(side, [&](const Index& k) { return tile::slice(sums, {k, 0}, {z.tile_dim(0), z.tile_dim(1)}); });
+    z.store(finished(z, as_float(sum) / static_cast<float>(side * side)));  // a u8's sum is exact in f32
+  });
+}
+
+Plan plan_sobel(const Call& call) {
+  const Image image = checked_image_like_output(call);
+  return rows_plan(image, "", [image] {
+    const Output z;
+    const Input x(0);
+    const auto at = [&](int dy, int dx) {
+      const Tile pixel = tile::load_shifted(x, z, {dy, dx * image.step()}, Border::clamp, image.step());
+      return tile::cast(pixel, z.dtype() == u8 ? s32 : f32);
+    };
+    const Tile nw = at(-1, -1), n = at(-1, 0), ne = at(-1, 1), w = at(0, -1), e = at(0, 1);
+    const Tile sw = at(1, -1), s = at(1, 0), se = at(1, 1);
+    const Tile gx = (ne + 2 * e + se) - (nw + 2 * w + sw);
+    const Tile gy = (sw + 2 * s + se) - (nw + 2 * n + ne);
+    const Tile magnitude = finished(z, tile::sqrt(as_float(gx * gx + gy * gy)));
+    z.store(keep_alpha(z, image, tile::load_like(x, z), magnitude));
+  });
+}
+
+// --- denoise
+
+constexpr std::int64_t max_denoise_channels = 16;  // each has values of its own in the program
+
+struct Sums {
+  std::vector<Tile> channels;  // of weight * value, each [H,W] or [H,W,1]
+  Tile weights;
+};
+
+// The bilateral sums over the window. Scalars: what squared distances in space and in colour are multiplied with.
+Sums bilateral_sums(const Output& z, const Input& x, const Image& image, int radius) {
+  const auto values = [&](const Tile& dy, const Tile& dx) {
+    std::vector<Tile> all;
+    for (int c = 0; c < image.channels; ++c) {
+      std::vector<Index> place = {z.index(0) + dy, z.index(1) + dx};
+      if (z.rank() == 3) place.emplace_back(c);
+      all.push_back(as_float(x.at(tile::Indices(place), Border::clamp)));
+    }
+    return all;
+  };
+  const std::vector<Tile> middle = values(0, 0);
+  const std::size_t colors = image.has_alpha() ? 3 : middle.size();
+  const auto add_tap = [&](const Index& k, std::vector<Tile> sums) {
+    const int side = 2 * radius + 1;
+    const Tile dy = k / side - radius, dx = k % side - radius;
+    const std::vector<Tile> value = values(dy, dx);
+    Tile squares = (value[0] - middle[0]) * (value[0] - middle[0]);
+    for (std::size_t c = 1; c < colors; ++c) squares = squares + (value[c] - middle[c]) * (value[c] - middle[c]);
+    const Tile space = as_float(dy * dy + dx * dx) * tile::detail::scalar(0);
+    const Tile weight = tile::exp(space + squares * tile::detail::scalar(1));
+    for (std::size_t c = 0; c < value.size(); ++c) sums[c] = sums[c] + weight * value[c];
+    sums.back() = sums.back() + weight;
+    return sums;
+  };
+  const tile::Indices extents =
+      z.rank() == 3 ? tile::Indices(z.tile_dim(0), z.tile_dim(1), 1) : tile::Indices(z.tile_dim(0), z.tile_dim(1));
+  const std::vector<Tile> none(middle.size() + 1, tile::broadcast(tile::constant(0.0f), extents));
+  std::vector<Tile> sums = tile::detail::loop((2 * radius + 1) * (2 * radius + 1), none, add_tap);
+  const Tile weights = sums.back();
+  sums.pop_back();
+  return {sums, weights};
+}
+
+// What a squared distance is multiplied with; finite, so that no distance has weight 1 whatever sigma is.
+double exponent_factor(double sigma) {
+  return std::max(-0.5 / (sigma * sigma), -static_cast<double>(std::numeric_limits<float>::max()));
+}
+
+Plan plan_denoise(const Call& call) {
+  const Image image = checked_image_like_output(call);
+  if (image.channels > max_denoise_channels) {
+    fail(call, Errc::shape_mismatch,
+         text("input 0 (x) must have at most ", max_denoise_channels, " channels, got ",
+              to_string(call.output.dtype, *call.output.shape)));
+  }
+  const int radius = static_cast<int>(call["radius"].integer);
+  const double automatic = call.output.dtype == u8 ? 25 : 0.1;
+  const double sigma_color = call["sigma_color"].is_given ? checked_positive(call, "sigma_color") : automatic;
+  Plan plan;
+  plan.shapes = {image.grid(), image.grid()};
+  if (image.channels != 1) plan.fixed = {{0, 2}, {1, 2}};
+  plan.variant = text("radius ", radius);
+  plan.scalars = {number_scalar("space", exponent_factor(checked_positive(call, "sigma_space"))),
+                  number_scalar("color", exponent_factor(sigma_color))};
+  plan.body = [image, radius] {
+    const Output z;
+    if (image.channels == 0) return z.store(0);
+    const Sums sums = bilateral_sums(z, Input(0), image, radius);
+    Tile sum = sums.channels.back();
+    for (int c = static_cast<int>(image.channels) - 2; c >= 0; --c) {
+      sum = tile::select(z.index(2) == c, sums.channels[static_cast<std::size_t>(c)], sum);
+    }
+    z.store(finished(z, sum / sums.weights));
+  };
+  return plan;
+}
+
+Kernel filter(std::string name, std::vector<ParamSpec> params, std::string documentation,
+              std::function<Plan(const Call&)> plan) {
+  Kernel kernel;
+  kernel.name = std::move(name);
+  kernel.inputs = {"x"};
+  kernel.params = std::move(params);
+  kernel.dtypes.assign(std::begin(image_dtypes), std::end(image_dtypes));
+  kernel.documentation = std::move(documentation);
+  kernel.plan = std::move(plan);
+  return kernel;
+}
+
+}  // namespace
+
+std::vector<Kernel> image_filter_kernels() {
+  const ParamSpec radius = {"radius", Kind::integer, 1, "pixels to each side", 0, max_radius};
+  std::vector<Kernel> kernels;
+  kernels.push_back(filter("gaussian_blur",
+                           {radius, {"sigma", Kind::number, 0, "in pixels; when not given max(radius, 1) / 2"}},
+                           "blurred with a Gaussian; u8 as OpenCV's GaussianBlur", plan_gaussian_blur));
+  kernels.back().aliases = {"blur"};
+  kernels.push_back(filter("sharpen",
+                           {{"amount", Kind::number, 1, "how much of the detail is added", -65536, 65536},
+                            radius,
+                            {"sigma", Kind::number, 1, "of the blur, in pixels"}},
+                           "x + amount * (x - gaussian_blur(x))", plan_sharpen));
+  kernels.push_back(filter("box_blur", {radius}, "the mean of the square window", plan_box_blur));
+  kernels.push_back(filter("sobel", {}, "how steep each channel is: sqrt(gx^2 + gy^2); alpha is kept", plan_sobel));
+  kernels.push_back(filter("denoise",
+                           {{"radius", Kind::integer, 2, "pixels to each side", 1, 8},
+                            {"sigma_space", Kind::number, 2, "how far weights reach, in pixels"},
+                            {"sigma_color", Kind::number, 25, "how far weights reach in colour; 0.1 for f32"}},
+                           "bilateral filter: the mean of near pixels of a similar colour", plan_denoise));
+  return kernels;
+}
+
+}  // namespace tessera::kernels

@@ -1,0 +1,388 @@
+#include "tile/trace.hpp"
+
+#include "compile/compile.hpp"
+#include "support/expect_error.hpp"
+#include "support/interpreted.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <source_location>
+#include <string_view>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+namespace tessera {
+namespace {
+
+using ir::Type;
+using test::Dims;
+using test::expect_error;
+using test::Interpreted;
+using tile::Border;
+using tile::Input;
+using tile::Output;
+using tile::Tile;
+
+// A program of an output z of f32 and inputs x of f32, y of s32 and b of u8, each of rank 2.
+ir::Program traced(const std::function<void()>& body) {
+  return tile::trace(
+      "test",
+      {{"z", Type::f32, {-1, -1}}, {"x", Type::f32, {-1, -1}}, {"y", Type::s32, {-1, -1}}, {"b", Type::u8, {-1, 1}}},
+      {{"a", Type::f32}}, body);
+}
+
+void expect_refused(std::string_view words, const std::function<void()>& body,
+                    const std::source_location where = std::source_location::current()) {
+  expect_error(Errc::invalid_kernel, words, [&] { traced(body); }, where);
+}
+
+Tile x() { return tile::load_like(Input(0), Output()); }
+Tile y() { return tile::load_like(Input(1), Output()); }
+Tile b() { return tile::load_like(Input(2), Output()); }
+
+TEST(Numbers, Take_the_type_of_the_tile_that_they_meet) {
+  EXPECT_NO_THROW(traced([] { Output().store(2 * x() + 0.5 - 1U); }));
+  EXPECT_NO_THROW(traced([] { Output().store(tile::cast<float>(y() * 2.0)); }));
+  EXPECT_NO_THROW(traced([] { Output().store(x() * std::numeric_limits<double>::infinity()); }));
+}
+
+TEST(Numbers, That_do_not_fit_are_refused) {
+  expect_refused("[test] the number 2.5 does not fit s32, the type of what it meets", [] { y() * 2.5; });
+  expect_refused("the number 300 does not fit u8", [] { b() + 300; });
+  expect_refused("the number -1 does not fit u8", [] { b() + -1; });
+  expect_refused("the number -1 does not fit u32", [] { tile::cast<std::uint32_t>(x()) + -1; });
+  expect_refused("does not fit s64", [] { tile::cast<std::int64_t>(x()) + std::numeric_limits<std::uint64_t>::max(); });
+  expect_refused("does not fit f32", [] { x() + 1e300; });
+  expect_refused("does not fit s32", [] { y() + std::nan(""); });
+}
+
+TEST(Numbers, On_their_own_are_s64_if_whole_and_f32_otherwise) {
+  EXPECT_EQ(Interpreted().output<std::int64_t>({1}, [] { Output().store(Tile(7) / Tile(2)); })[0], 3);
+  EXPECT_EQ(Interpreted().output<float>({1}, [] { Output().store(Tile(7) / Tile(2.0)); })[0], 3.5F);
+  EXPECT_EQ(Interpreted().output<float>({1}, [] { Output().store(sqrt(Tile(4))); })[0], 2);
+}
+
+TEST(Numbers, Do_not_meet_truths) {
+  expect_refused("the number 1 does not meet what a comparison gives", [] { (x() > 0) & 1; });
+  expect_refused("true and false do not meet a tile of f32", [] { x() * true; });
+}
+
+TEST(Types, That_differ_are_refused_with_the_way_out) {
+  expect_refused("[test] f32 + s32: the types of tiles that meet must be equal; cast<T>() one of them",
+                 [] { x() + y(); });
+  expect_refused("select(bool, f32, s32)", [] { select(x() > 0, x(), y()); });
+  expect_refused("exp(s32): this is for floats; cast<float>() it first", [] { exp(y()); });
+  expect_refused("floor(u8)", [] { floor(b()); });
+  expect_refused("bool * bool: what a comparison gives is for select, &, | and !", [] { (x() > 0) * (x() < 1); });
+  expect_refused("~ is for integers", [] { ~(x() > 0); });
+  expect_refused("! is for what a comparison gives, got s32", [] { !y(); });
+  expect_refused("the output z is f32 and what is stored is s32: cast<T>() it", [] { Output().store(y()); });
+  expect_refused("full_like makes a tile of f32, got s32",
+                 [] { tile::full_like(Output(), tile::constant<std::int32_t>(1)); });
+}
+
+TEST(Shapes, That_do_not_fit_are_refused) {
+  expect_refused("[test] tiles of shape [tile 0, 16] and [tile 0, dim 1 of x] do not fit", [] {
+    const Output z;
+    const Tile a = Input(0).load({z.tile_dim(0), 16}, {z.block(0), 0});
+    a + Input(0).load({z.tile_dim(0), Input(0).dim(1)}, {z.block(0), 0});
+  });
+  expect_refused("a tile of shape [16, 16] cannot be broadcast to [tile 0, tile 1]",
+                 [] { Output().store(Input(0).load({16, 16}, {0, 0})); });
+  expect_refused("transpose of a tile of shape []: it needs two axes", [] { transpose(Tile(1)); });
+  expect_refused("every axis must be named once", [] { transpose(x(), {0, 0}); });
+  expect_refused("x has 2 axes, got 1 extents", [] { Input(0).load({16}, {0, 0}); });
+  expect_refused("x has 2 axes, got 1 coordinates", [] { Input(0).load({16, 16}, {0}); });
+  expect_refused("x has 2 axes, got 3 indices", [] { Input(0).at({0, 0, 0}); });
+  expect_refused("z has 2 axes, got 1 offsets", [] { tile::load_shifted(Input(0), Output(), {1}); });
+}
+
+TEST(Shapes, Have_axes_that_may_be_counted_from_the_end) {
+  EXPECT_NO_THROW(traced([] { Output().store(reduce_sum(x(), -1) + reduce_max(x(), -2)); }));
+  expect_refused("there is no axis 2 of a tile of shape [tile 0, tile 1], which has 2 axes",
+                 [] { reduce_sum(x(), 2); });
+  expect_refused("there is no axis -3 of x, which has 2 axes", [] { Input(0).dim(-3); });
+  expect_refused("there is no axis 2 of z", [] { Output().tile_dim(2); });
+  traced([] {
+    EXPECT_EQ(x().rank(), 2);
+    EXPECT_EQ(Tile(3).rank(), 0);
+    Output().store(tile::cast<float>(x().dim(-1)));
+  });
+}
+
+TEST(Kernels, Know_their_buffers_and_nothing_else) {
+  traced([] {
+    EXPECT_EQ(Output().dtype(), f32);
+    EXPECT_EQ(Output().rank(), 2);
+    EXPECT_EQ(Input(1).dtype(), s32);
+    EXPECT_EQ(Input(2).rank(), 2);
+    Output().store(0);
+  });
+  expect_refused("there is no input 3, there are 3", [] { Input(3).rank(); });
+  expect_refused("there is no input -1", [] { Input(-1).rank(); });
+  expect_refused("there is no output 1", [] { Output(1).rank(); });
+  expect_refused("there is no scalar 1, there are 1", [] { tile::detail::scalar(1); });
+}
+
+TEST(Kernels, Store_their_output_once) {
+  expect_refused("nothing is stored: the kernel must call store() of its output", [] { x(); });
+  expect_refused("z is stored twice", [] {
+    Output().store(x());
+    Output().store(x());
+  });
+  expect_refused("z is stored inside of a loop", [] {
+    tile::loop(3, 0, [](const tile::Index&, const Tile& sum) {
+      Output().store(1);
+      return sum;
+    });
+  });
+}
+
+TEST(Kernels, Go_on_after_a_store) {
+  EXPECT_NO_THROW(traced([] {
+    Output().store(x());
+    x() + 1;
+  }));
+}
+
+TEST(Indices, Are_single_whole_numbers) {
+  expect_refused("an index must be a single number of type s64, got f32[tile 0, tile 1]",
+                 [] { Input(0).load({4, 4}, {x(), 0}); });
+  expect_refused("the number 1.5 does not fit s64", [] { Input(0).load({4, 4}, {1.5, 0}); });
+  expect_refused("an index must be of type s64, got s32; cast<std::int64_t>() it", [] { Input(0).at({y(), 0}); });
+  expect_refused("an extent of a tile cannot be negative, got -4", [] { Input(0).load({-4, 4}, {0, 0}); });
+  expect_refused("an extent of a tile must be made of numbers, dim() and tile_dim() only",
+                 [] { Input(0).load({Output().block(0), 4}, {0, 0}); });
+}
+
+TEST(Loops, Return_what_they_carry) {
+  const auto looped = [](const Tile& initial, auto next) {
+    return [=] { tile::loop(3, initial, [&](const tile::Index&, const Tile& sum) { return next(sum); }); };
+  };
+  expect_refused("a loop carries a tile of s64 and its body returns one of f32[tile 0, tile 1]",
+                 looped(0, [](const Tile&) { return x(); }));
+  expect_refused("the number 2.5 does not fit s64", looped(0, [](const Tile&) -> Tile { return 2.5; }));
+}
+
+TEST(Loops, Keep_what_is_inside_inside) {
+  expect_refused("a tile that was made inside of a loop is used outside: return it instead", [] {
+    std::optional<Tile> leaked;
+    tile::loop(3, 0, [&](const tile::Index& k, const Tile& sum) {
+      leaked = k + 1;
+      return sum;
+    });
+    *leaked + 1;
+  });
+}
+
+TEST(Tiles, Outside_of_a_kernel_are_refused) {
+  expect_error(Errc::invalid_kernel, "tiles can only be computed with inside a kernel", [] { Tile(1) + Tile(2); });
+  expect_error(Errc::invalid_kernel, "inside a kernel", [] { Output().dtype(); });
+  std::optional<Tile> leaked;
+  traced([&] {
+    leaked = x();
+    Output().store(*leaked);
+  });
+  expect_error(Errc::invalid_kernel, "inside a kernel", [&] { *leaked + 1; });
+  expect_refused("a tile of another kernel, or of another call of it, is used", [&] { Output().store(*leaked); });
+}
+
+TEST(Tiles, Of_other_threads_are_refused) {
+  traced([] {
+    const Tile mine = x();
+    std::thread([&] { expect_error(Errc::invalid_kernel, "on the thread that calls it", [&] { mine + 1; }); }).join();
+    Output().store(mine);
+  });
+}
+
+TEST(Traces, May_stand_inside_of_each_other_and_run_on_many_threads) {
+  traced([] {
+    const Tile outer = x();
+    EXPECT_NO_THROW(traced([] { Output().store(x() + 1); }));
+    EXPECT_THROW(traced([] { exp(y()); }), Error);
+    Output().store(outer);
+  });
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([] {
+      const std::string first = to_string(traced([] { Output().store(exp(x()) + 1); }));
+      for (int k = 0; k < 50; ++k) EXPECT_EQ(to_string(traced([] { Output().store(exp(x()) + 1); })), first);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(Kernel, Has_a_name_and_scalars_that_differ) {
+  const auto nothing = [] {};
+  EXPECT_EQ(tile::Kernel("a.b_1", {}, nothing).name(), "a.b_1");
+  for (const char* name : {"", "1a", "a b", ".a", "a-b"})
+    expect_error(Errc::invalid_kernel, "is no name for a kernel", [&] { tile::Kernel(name, {}, nothing); });
+  const tile::Parameter scalar{tile::Parameter::Kind::scalar, f32, "a"};
+  expect_error(Errc::invalid_kernel, "[k] there are two scalars 'a'",
+               [&] { tile::Kernel("k", {scalar, scalar}, nothing); });
+}
+
+TEST(LoadLike, Broadcasts_and_says_which_extents_must_be_equal) {
+  const auto program = traced([] { Output().store(tile::cast<float>(b()) + x()); });
+  EXPECT_EQ(program.same_extents.size(), 3U);  // both axes of x, the first of b
+  Interpreted run;
+  run.input<float>({3}, {1, 2, 3}).input<float>({2, 1}, {10, 20});
+  const auto sum = run.output<float>({2, 3}, [] {
+    const Output z;
+    z.store(tile::load_like(Input(0), z) + tile::load_like(Input(1), z));
+  });
+  EXPECT_EQ(sum, (std::vector<float>{11, 12, 13, 21, 22, 23}));
+  expect_error(Errc::invalid_kernel, "x has 2 axes, more than the 1 of z", [] {
+    Interpreted wide;
+    wide.input<float>({2, 2}, {1, 2, 3, 4}).output<float>({2}, [] { tile::load_like(Input(0), Output()); });
+  });
+}
+
+TEST(LoadLike, Has_the_axes_of_the_output_also_where_all_extents_are_1) {
+  Interpreted run;
+  run.input<float>({1, 1}, {5});
+  EXPECT_EQ(run.output<float>({1, 1}, [] { Output().store(reduce_sum(tile::load_like(Input(0), Output()), 1)); })[0],
+            5);
+}
+
+TEST(LoadShifted, Indexes_an_axis_of_extent_1_as_any_other) {
+  Interpreted run;
+  run.input<float>({1, 3}, {1, 2, 3});
+  const auto moved = [&](Border border) {
+    return run.output<float>({1, 3}, [&] { Output().store(tile::load_shifted(Input(0), Output(), {1, 0}, border)); });
+  };
+  EXPECT_EQ(moved(Border::zero), (std::vector<float>{0, 0, 0}));
+  EXPECT_EQ(moved(Border::clamp), (std::vector<float>{1, 2, 3}));
+}
+
+// The kernels of the public examples, against plain loops.
+
+const auto saxpy =
+    tile::kernel("saxpy", [](tile::Out<float> z, tile::In<float> x, tile::In<float> y, tile::Scalar<float, "a"> a) {
+      z.store(a * tile::load_like(x, z) + tile::load_like(y, z));
+    });
+
+const auto softmax_rows = tile::kernel("softmax_rows", [](tile::Out<float> z, tile::In<float> x) {
+  auto t = tile::load_like(x, z);
+  auto e = exp(t - reduce_max(t, 1));
+  z.store(e / reduce_sum(e, 1));
+});
+
+const auto gemm = tile::kernel("gemm", [](tile::Out<float> z, tile::In<float> x, tile::In<float> y) {
+  constexpr int k_tile = 16;
+  auto product = tile::loop(tile::ceil_div(x.dim(1), k_tile), tile::zeros_like(z), [&](tile::Index k, auto sum) {
+    auto a = x.load({z.tile_dim(0), k_tile}, {z.block(0), k});
+    auto b = y.load({k_tile, z.tile_dim(1)}, {k, z.block(1)});
+    return tile::mma(a, b, sum);
+  });
+  z.store(product);
+});
+
+const auto box3 = tile::kernel("box3", [](tile::Out<float> z, tile::In<float> x) {
+  auto sum = tile::zeros_like(z);
+  for (int dy = -1; dy <= 1; ++dy)
+    for (int dx = -1; dx <= 1; ++dx) sum = sum + tile::load_shifted(x, z, {dy, dx}, tile::Border::clamp);
+  z.store(sum / 9.0f);
+});
+
+class Example : public testing::TestWithParam<Dims> {
+ protected:
+  // Numbers that differ, of a matrix.
+  static std::vector<float> matrix(std::int64_t rows, std::int64_t columns) {
+    std::vector<float> values;
+    for (std::int64_t i = 0; i < rows * columns; ++i) values.push_back(static_cast<float>((i * 37 + 11) % 101) / 16);
+    return values;
+  }
+  static void expect_near(const std::vector<float>& a, const std::vector<float>& b) {
+    ASSERT_EQ(a.size(), b.size());
+    for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-4 * (1 + std::abs(b[i]))) << "at " << i;
+  }
+  std::vector<float> run(const tile::Kernel& kernel, Interpreted& inputs, const Dims& dims) const {
+    return inputs.tiled(GetParam()).output<float>(dims, kernel.state()->body);
+  }
+};
+
+TEST_P(Example, Saxpy_is_what_a_loop_gives) {
+  const auto x = matrix(5, 7);
+  const auto y = matrix(5, 7);
+  std::vector<float> wanted;
+  for (std::size_t i = 0; i < x.size(); ++i) wanted.push_back(2.5F * x[i] + y[i]);
+  Interpreted inputs;
+  inputs.input<float>({5, 7}, x).input<float>({5, 7}, y).scalar("a", 2.5);
+  EXPECT_EQ(run(saxpy, inputs, {5, 7}), wanted);
+}
+
+TEST_P(Example, Softmax_is_what_loops_give) {
+  const auto x = matrix(5, 7);
+  std::vector<float> wanted(x.size());
+  for (std::size_t row = 0; row < 5; ++row) {
+    const float greatest = *std::max_element(x.begin() + static_cast<std::ptrdiff_t>(row * 7),
+                                             x.begin() + static_cast<std::ptrdiff_t>(row * 7 + 7));
+    float sum = 0;
+    for (std::size_t i = row * 7; i < row * 7 + 7; ++i) sum += wanted[i] = std::exp(x[i] - greatest);
+    for (std::size_t i = row * 7; i < row * 7 + 7; ++i) wanted[i] /= sum;
+  }
+  Interpreted inputs;
+  inputs.input<float>({5, 7}, x);
+  inputs.tiled({GetParam()[0], 0});  // rows stay whole
+  expect_near(inputs.output<float>({5, 7}, softmax_rows.state()->body), wanted);
+}
+
+TEST_P(Example, Gemm_is_what_loops_give) {
+  const auto x = matrix(5, 21);
+  const auto y = matrix(21, 7);
+  std::vector<float> wanted(35);
+  for (std::size_t m = 0; m < 5; ++m)
+    for (std::size_t k = 0; k < 21; ++k)
+      for (std::size_t n = 0; n < 7; ++n) wanted[m * 7 + n] += x[m * 21 + k] * y[k * 7 + n];
+  Interpreted inputs;
+  inputs.input<float>({5, 21}, x).input<float>({21, 7}, y);
+  expect_near(run(gemm, inputs, {5, 7}), wanted);
+}
+
+TEST_P(Example, Box3_is_what_loops_give) {
+  const auto x = matrix(5, 7);
+  std::vector<float> wanted;
+  for (int row = 0; row < 5; ++row) {
+    for (int column = 0; column < 7; ++column) {
+      float sum = 0;
+      for (int dy = -1; dy <= 1; ++dy)
+        for (int dx = -1; dx <= 1; ++dx)
+          sum += x[static_cast<std::size_t>(std::clamp(row + dy, 0, 4) * 7 + std::clamp(column + dx, 0, 6))];
+      wanted.push_back(sum / 9);
+    }
+  }
+  Interpreted inputs;
+  inputs.input<float>({5, 7}, x);
+  expect_near(run(box3, inputs, {5, 7}), wanted);
+}
+
+INSTANTIATE_TEST_SUITE_P(Tilings, Example, testing::Values(Dims{0, 0}, Dims{1, 0}, Dims{2, 3}, Dims{8, 8}, Dims{1, 1}));
+
+TEST(Examples, Are_cut_so_that_nothing_changes) {
+  const auto cut = [](const tile::Kernel& kernel) {
+    const ir::Buffer any{"x", Type::f32, {-1, -1}};
+    return compile::choose_tiling(tile::trace(kernel.name(), {any, any, any}, {{"a", Type::f32}}, kernel.state()->body))
+        .extents;
+  };
+  EXPECT_EQ(cut(saxpy), (Dims{1, 16384}));
+  EXPECT_EQ(cut(softmax_rows), (Dims{1, 0}));
+  EXPECT_EQ(cut(gemm), (Dims{64, 64}));
+  EXPECT_EQ(cut(box3), (Dims{1, 16384}));
+}
+
+TEST(Examples, Gemm_reads_from_where_its_tile_begins) {
+  const ir::Buffer any{"x", Type::f32, {-1, -1}};
+  const std::string text = to_string(tile::trace("gemm", {any, any, any}, {}, gemm.state()->body));
+  EXPECT_NE(text.find(" = origin 0\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(" = origin 1\n"), std::string::npos) << text;
+  EXPECT_NE(text.find(": f32[tile 0, 16] = load x["), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace tessera
