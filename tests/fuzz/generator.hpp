@@ -93,6 +93,7 @@ class Generator {
   std::optional<Value> float_quotient(Value a, Value b);
   std::optional<Value> float_power(Value a, Value b);
   std::optional<Value> float_unary(ir::Code code, const Value& a);
+  Value transposed(Value a);
   Value broadcast_to(const Value& a, const Shape& shape);
   std::optional<Value> converted_to(const Value& a, ir::Type type, ir::Code code = ir::Code::convert);
   std::optional<Value> reduced(ir::Code code, Value a, std::size_t axis);

@@ -72,12 +72,21 @@ void complain(const Sample& sample, std::uint64_t data, const std::string& what)
   std::fflush(stdout);
 }
 
+// What the generator makes must be valid.
+Sample sample_of(std::uint64_t seed, std::int64_t number) {
+  Choices choices(seed);
+  try {
+    return Generator(choices).make();
+  } catch (const std::exception& error) {
+    throw std::runtime_error("program " + std::to_string(number) + " cannot be made: " + error.what());
+  }
+}
+
 bool run_one(const Options& options, std::int64_t number) {
   const std::uint64_t seed = core::Random(options.seed * 0x100000001b3U + static_cast<std::uint64_t>(number)).next();
   std::snprintf(crash_text.data(), crash_text.size(), "crashed: tessera_fuzz --seed %llu --only %lld\n",
                 static_cast<unsigned long long>(options.seed), static_cast<long long>(number));
-  Choices choices(seed);
-  const Sample sample = Generator(choices).make();
+  const Sample sample = sample_of(seed, number);
   if (options.is_verbose) {
     std::printf("program %lld\n%s\n", static_cast<long long>(number), describe(sample).c_str());
     std::fflush(stdout);

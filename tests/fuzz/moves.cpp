@@ -31,7 +31,7 @@ void Generator::add_reshape() {
     shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(at), one());
   } else if (kind == 1 && at < shape.size() && shape[at].is_one) {
     shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(at));
-  } else if (at + 1 < shape.size()) {
+  } else if (at + 1 < shape.size() && shape[at].most * shape[at + 1].most > 0) {  // 0 swallows the other factor
     const ir::Id merged = builder_->binary(Code::mul, shape[at].id, shape[at + 1].id);
     const bool is_one = shape[at].is_one && shape[at + 1].is_one;
     shape[at] = {is_one ? one_ : merged, shape[at].most * shape[at + 1].most, is_one};
@@ -77,41 +77,41 @@ void Generator::add_reduction() {
   if (const auto value = reduced(choices_.from(codes), *a, choices_.below(a->rank()))) keep(*value);
 }
 
+Value Generator::transposed(Value a) {
+  std::vector<std::int64_t> axes(a.rank());
+  std::iota(axes.begin(), axes.end(), 0);
+  std::swap(axes[a.rank() - 1], axes[a.rank() - 2]);
+  std::swap(a.shape[a.rank() - 1], a.shape[a.rank() - 2]);
+  a.id = builder_->transpose(a.id, axes);
+  return a;
+}
+
 void Generator::add_mma() {
-  auto a = pick([](const Value& value) { return value.rank() >= 2 && value.type != Type::boolean; });
-  if (!a) return;
-  const std::size_t rank = a->rank();
   const auto batch = [](const Value& value) { return Shape(value.shape.begin(), value.shape.end() - 2); };
-  auto b = pick([&](const Value& value) {
-    return value.type == a->type && value.rank() >= 2 && is_same(value.shape[value.rank() - 2], a->shape[rank - 1]) &&
-           meet(batch(value), batch(*a)).has_value();
+  const auto left = pick([](const Value& value) { return value.rank() >= 2 && value.type != Type::boolean; });
+  if (!left) return;
+  const auto right = pick([&](const Value& value) {
+    return value.type == left->type && value.rank() >= 2 &&
+           is_same(value.shape[value.rank() - 2], left->shape.back()) && meet(batch(value), batch(*left)).has_value();
   });
-  if (!b) {  // its own transpose always fits
-    std::vector<std::int64_t> axes(rank);
-    std::iota(axes.begin(), axes.end(), 0);
-    std::swap(axes[rank - 1], axes[rank - 2]);
-    b = a;
-    std::swap(b->shape[rank - 1], b->shape[rank - 2]);
-    b->id = builder_->transpose(a->id, axes);
-  }
-  Shape shape = *meet(batch(*a), batch(*b));
-  shape.push_back(a->shape[rank - 2]);
-  shape.push_back(b->shape.back());
-  const auto depth = static_cast<double>(a->shape[rank - 1].most);
+  Value a = *left;
+  Value b = right ? *right : transposed(a);  // which always fits
+  Shape shape = *meet(batch(a), batch(b));
+  shape.push_back(a.shape[a.rank() - 2]);
+  shape.push_back(b.shape.back());
+  const auto depth = static_cast<double>(a.shape.back().most);
   if (!affords(shape, depth + 1)) return;
-  const auto start =
-      choices_.one_in(2)
-          ? pick([&](const Value& value) { return value.type == a->type && broadcasts_to(value.shape, shape); })
-          : std::nullopt;
-  Value c = start ? *start : constant(a->type, 0);
-  if (ir::is_float(a->type) && dotted(a->type, a->known, b->known, c.known, depth).is_loose()) {
-    a = tame(*a);
-    b = tame(*b);
+  const auto fits = [&](const Value& value) { return value.type == a.type && broadcasts_to(value.shape, shape); };
+  const auto start = choices_.one_in(2) ? pick(fits) : std::nullopt;
+  Value c = start ? *start : constant(a.type, 0);
+  if (ir::is_float(a.type) && dotted(a.type, a.known, b.known, c.known, depth).is_loose()) {
+    a = tame(a);
+    b = tame(b);
     c = tame(c);
   }
-  const Known known = ir::is_float(a->type) ? dotted(a->type, a->known, b->known, c.known, depth)
-                                            : known_integer(a->type, greatest(a->type));
-  keep({builder_->mma(a->id, b->id, broadcast_to(c, shape).id), a->type, shape, known});
+  const Known known =
+      ir::is_float(a.type) ? dotted(a.type, a.known, b.known, c.known, depth) : known_integer(a.type, greatest(a.type));
+  keep({builder_->mma(a.id, b.id, broadcast_to(c, shape).id), a.type, shape, known});
 }
 
 Value Generator::loop_count() {
