@@ -58,7 +58,7 @@ class TESSERA_API Value {
   static Value list(T&&... items) {
     List values;
     values.reserve(sizeof...(T));
-    (values.push_back(Value(std::forward<T>(items))), ...);
+    (values.emplace_back(std::forward<T>(items)), ...);
     return Value(std::move(values));
   }
 
