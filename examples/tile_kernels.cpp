@@ -6,8 +6,8 @@
 
 using namespace tessera;
 
-const auto saxpy = tile::kernel(
-    "saxpy", [](tile::Out<float> z, tile::In<float> x, tile::In<float> y, tile::Scalar<float, "a"> a) {
+const auto saxpy =
+    tile::kernel("saxpy", [](tile::Out<float> z, tile::In<float> x, tile::In<float> y, tile::Scalar<float, "a"> a) {
       z.store(a * tile::load_like(x, z) + tile::load_like(y, z));
     });
 

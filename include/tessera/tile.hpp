@@ -222,8 +222,9 @@ inline Tile zeros_like(const Output& z) { return full_like(z, 0); }
 namespace detail {
 
 TESSERA_API Tile scalar(int number);
-TESSERA_API std::vector<Tile> loop(const Index& count, const std::vector<Tile>& initial,
-                                   const std::function<std::vector<Tile>(const Index&, const std::vector<Tile>&)>& body);
+TESSERA_API std::vector<Tile> loop(
+    const Index& count, const std::vector<Tile>& initial,
+    const std::function<std::vector<Tile>(const Index&, const std::vector<Tile>&)>& body);
 
 template <std::size_t N>
 struct Name {
@@ -252,16 +253,17 @@ std::tuple<std::conditional_t<true, Tile, T>...> loop(const Index& count, const 
     return std::apply([](const auto&... item) { return std::vector<Tile>{Tile(item)...}; }, tuple);
   };
   const auto to_tuple = [](const std::vector<Tile>& tiles) {
-    return [&]<std::size_t... I>(std::index_sequence<I...>) { return Tiles(tiles[I]...); }
-    (std::index_sequence_for<T...>{});
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return Tiles(tiles[I]...);
+    }(std::index_sequence_for<T...>{});
   };
   return to_tuple(detail::loop(count, to_vector(initial), [&](const Index& k, const std::vector<Tile>& carried) {
     return to_vector(Tiles(body(k, to_tuple(carried))));
   }));
 }
 
-// The parameters of a kernel's lambda: one Out, any number of In and Scalar. Inputs are given in the order in which they
-// stand; a scalar is a parameter of the call, by its name.
+// The parameters of a kernel's lambda: one Out, any number of In and Scalar. Inputs are given in the order in which
+// they stand; a scalar is a parameter of the call, by its name.
 template <Element T>
 struct Out : Output {
   using Output::Output;
@@ -341,8 +343,7 @@ KernelOf<P...> make_kernel(std::string_view name, F body) {
   static_assert((std::size_t{0} + ... + (std::derived_from<P, Output> ? 1 : 0)) == 1, "a kernel has one tile::Out");
   return KernelOf<P...>(name, {Traits<P>::parameter()...}, [body = std::move(body)] {
     constexpr auto number = numbers<P...>();
-    [&]<std::size_t... I>(std::index_sequence<I...>) { body(P(number[I])...); }
-    (std::index_sequence_for<P...>{});
+    [&]<std::size_t... I>(std::index_sequence<I...>) { body(P(number[I])...); }(std::index_sequence_for<P...>{});
   });
 }
 

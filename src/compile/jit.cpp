@@ -109,7 +109,8 @@ class Scratch {
     if (bytes == 0) return;
     Kept& kept = kept_();
     if (kept.size < static_cast<std::size_t>(bytes)) {
-      kept.memory.reset(static_cast<std::byte*>(std::aligned_alloc(64, (static_cast<std::size_t>(bytes) + 63) / 64 * 64)));
+      kept.memory.reset(
+          static_cast<std::byte*>(std::aligned_alloc(64, (static_cast<std::size_t>(bytes) + 63) / 64 * 64)));
       kept.size = kept.memory ? static_cast<std::size_t>(bytes) : 0;
       if (!kept.memory) {
         throw Error(Errc::out_of_memory, core::text("no memory for a tile's scratch of ", bytes, " bytes"));
@@ -210,9 +211,8 @@ DiskCache& disk_cache() {
 
 std::shared_ptr<const Compiled> jit(const ir::Program& program, const Tiling& tiling, const Host& host) {
   const core::Hash128 key = Key(program, tiling, host).hash();
-  const Dump dump{dump_wants, [&](std::string_view step, const std::string& text) {
-                    dump_show(program.name, step, text);
-                  }};
+  const Dump dump{dump_wants,
+                  [&](std::string_view step, const std::string& text) { dump_show(program.name, step, text); }};
   if (dump.wants("ir")) dump.show("ir", ir::to_string(program));
   if (dump.wants("tiles")) {
     std::string extents;

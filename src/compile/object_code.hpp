@@ -13,8 +13,8 @@ namespace tessera::compile {
 // Machine code ready to run, made from a relocatable ELF object for this machine: what a compiler writes and what the
 // disk cache keeps. This small loader is all that running cached code takes; no compiler is loaded for it.
 //
-// The code can call memcpy, memmove, memset, fmod and fmodf and nothing else outside itself. It can be moved, not copied; functions
-// stay where they are.
+// The code can call memcpy, memmove, memset, fmod and fmodf and nothing else outside itself. It can be moved, not
+// copied; functions stay where they are.
 class ObjectCode {
  public:
   // An object that is malformed, or asks for what the loader does not have, is an Error.

@@ -84,8 +84,8 @@ class Cuts {
 
   // origin + iota: where a point is, whatever the tiles are.
   bool is_place(const Op& op) const {
-    return op.code == Code::add && (is_place(op.operands[0], program_[op.operands[1]]) ||
-                                    is_place(op.operands[1], program_[op.operands[0]]));
+    return op.code == Code::add &&
+           (is_place(op.operands[0], program_[op.operands[1]]) || is_place(op.operands[1], program_[op.operands[0]]));
   }
   bool is_place(Id start, const Op& iota) const {
     const Op* origin = origin_in(start);

@@ -45,7 +45,7 @@ std::string values(std::span<const Id> ids) {
 }
 
 std::string integers(std::span<const std::int64_t> list) {
-  return "[" + joined(list, [](std::int64_t item) { return text(item); }) + "]";
+  return text("[", joined(list, [](std::int64_t item) { return text(item); }), "]");
 }
 
 std::string buffer_text(const Buffer& buffer) {

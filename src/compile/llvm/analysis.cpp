@@ -195,8 +195,8 @@ void Analysis::find_materialised() {
   for (std::size_t id = 0; id < program_.ops.size(); ++id) {
     const Op& op = program_.ops[id];
     if (!is_live[id]) continue;
-    const bool moves = is_reduction(op.code) || op.code == Code::slice || op.code == Code::mma ||
-                       (op.code == Code::load);
+    const bool moves =
+        is_reduction(op.code) || op.code == Code::slice || op.code == Code::mma || (op.code == Code::load);
     for (Id operand : op.operands) {
       ++uses[static_cast<std::size_t>(operand)];
       if (moves) ++uses_elsewhere[static_cast<std::size_t>(operand)];
@@ -215,8 +215,8 @@ void Analysis::find_materialised() {
     constexpr int dear_when_shifted = 3;
     const int price = cost_of(static_cast<Id>(id), known);
     const bool is_shared = uses[id] > 1 && uses_elsewhere[id] > 0;
-    const bool is_kept = is_reduction(op.code) || (is_shared && price >= dear) ||
-                         (uses_elsewhere[id] > 1 && price >= dear_when_shifted);
+    const bool is_kept =
+        is_reduction(op.code) || (is_shared && price >= dear) || (uses_elsewhere[id] > 1 && price >= dear_when_shifted);
     if (!is_kept) continue;
     is_materialised[id] = true;
     known[id] = 1;

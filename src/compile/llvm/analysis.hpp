@@ -16,8 +16,8 @@ struct Analysis {
   std::vector<bool> is_inline_loop;   // a loop that can run for each point by itself
   std::vector<bool> is_clipped;       // by output axis: the last tile is as small as what is left
 
-  int lane_bits = 0;   // of the widest elements that the vectors hold
-  int cost = 0;        // operations a point of the output, roughly
+  int lane_bits = 0;  // of the widest elements that the vectors hold
+  int cost = 0;       // operations a point of the output, roughly
   bool has_mma = false;
 
  private:

@@ -7,8 +7,8 @@
 namespace tessera::compile {
 
 using ir::Code;
-using llvm::Intrinsic::ID;
 using llvm::Value;
+using llvm::Intrinsic::ID;
 
 namespace {
 
@@ -296,8 +296,8 @@ Value* Emitter::integer_power(ir::Type type, Value* x, Value* n) {
   // 1 / x^n: 1 and -1 keep something, all else is nothing.
   Value* minus_one = llvm::Constant::getAllOnesValue(of);
   Value* sign = b_.CreateSelect(b_.CreateICmpNE(b_.CreateAnd(n, one), zero), minus_one, one);
-  Value* inverse = b_.CreateSelect(b_.CreateICmpEQ(x, one), one,
-                                   b_.CreateSelect(b_.CreateICmpEQ(x, minus_one), sign, zero));
+  Value* inverse =
+      b_.CreateSelect(b_.CreateICmpEQ(x, one), one, b_.CreateSelect(b_.CreateICmpEQ(x, minus_one), sign, zero));
   return b_.CreateSelect(is_negative, inverse, result);
 }
 

@@ -18,10 +18,10 @@ namespace tessera::compile {
 // Emits one program as LLVM IR.
 //
 // The output is computed point by point, `lanes` neighbours along the last axis at a time: a value is not an array but
-// what is asked of it at a *point*, and asking emits the instructions. So element-wise chains fuse by themselves, a loop
-// or a matrix product keeps its accumulators in registers, and asking at several points at once (`Points`) blocks them
-// in registers. Values that Analysis calls materialised are the exception: a *stage* computes one for the whole tile
-// and stores it in scratch memory.
+// what is asked of it at a *point*, and asking emits the instructions. So element-wise chains fuse by themselves, a
+// loop or a matrix product keeps its accumulators in registers, and asking at several points at once (`Points`) blocks
+// them in registers. Values that Analysis calls materialised are the exception: a *stage* computes one for the whole
+// tile and stores it in scratch memory.
 //
 // Three functions come out:
 //   i64 scratch(ptr dims)                                              bytes that a call needs
@@ -107,7 +107,9 @@ class Emitter {
   Lanes from_scratch(ir::Id id, const Point& point);
   void to_scratch(ir::Id id, const Point& point, const Lanes& value);
   void store_at(llvm::Value* base, ir::Type type, const Lanes& offset, const Lanes& value, bool streaming);
-  llvm::Value* dim(int buffer, int axis) { return dims_[static_cast<std::size_t>(buffer)][static_cast<std::size_t>(axis)]; }
+  llvm::Value* dim(int buffer, int axis) {
+    return dims_[static_cast<std::size_t>(buffer)][static_cast<std::size_t>(axis)];
+  }
   Lanes offset_of(std::span<const Lanes> indices, std::span<llvm::Value* const> extents);
   void prefetch(llvm::Value* base, llvm::Value* address, std::int64_t bytes);
 
@@ -131,8 +133,7 @@ class Emitter {
   int vectors_for(int cost) const;
   Values compute_anew(ir::Id id, const Points& points);
   std::vector<ir::Id> kept_values() const;
-  void for_each(llvm::Value* begin, llvm::Value* end, std::int64_t step,
-                const std::function<void(llvm::Value*)>& body);
+  void for_each(llvm::Value* begin, llvm::Value* end, std::int64_t step, const std::function<void(llvm::Value*)>& body);
   std::vector<llvm::Value*> extents_of(ir::Id id);
   llvm::Value* scratch_bytes(ir::Id id);
   void begin_function(llvm::Function* function);
@@ -160,9 +161,9 @@ class Emitter {
   llvm::Value* scalars_ = nullptr;
   llvm::Value* scratch_ = nullptr;
   std::map<ir::Id, llvm::Value*> scratch_of_;
-  std::map<ir::Id, llvm::Value*> spare_of_;  // of carried values: where the next ones go
+  std::map<ir::Id, llvm::Value*> spare_of_;          // of carried values: where the next ones go
   std::map<llvm::Value*, std::int64_t> prefetched_;  // bytes since the last one, by buffer
-  ir::Id computing_ = ir::none;  // the materialised value that is computed now
+  ir::Id computing_ = ir::none;                      // the materialised value that is computed now
   std::vector<llvm::Value*> origins_, blocks_, tile_dims_;
 };
 

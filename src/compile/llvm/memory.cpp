@@ -99,8 +99,8 @@ Emitter::Lanes Emitter::loaded(Id id, const Point& point) {
 
   Value* first = indices.back().base;
   Value* extent = dims_[buffer].back();
-  Value* is_within = b_.CreateAnd(b_.CreateICmpSGE(first, i64(0)),
-                                  b_.CreateICmpSLE(b_.CreateAdd(first, i64(lanes_)), extent));
+  Value* is_within =
+      b_.CreateAnd(b_.CreateICmpSGE(first, i64(0)), b_.CreateICmpSLE(b_.CreateAdd(first, i64(lanes_)), extent));
   auto* quick = llvm::BasicBlock::Create(context_, "within", function_);
   auto* slow = llvm::BasicBlock::Create(context_, "border", function_);
   auto* end = llvm::BasicBlock::Create(context_, "loaded", function_);
@@ -263,8 +263,7 @@ void Emitter::store_at(Value* base, ir::Type type, const Lanes& offset, const La
   Value* stored = to_memory(type, offset.is_uniform() ? value.base : vector(value));
   const bool is_past_caches = streaming && !offset.is_uniform();
   const auto bytes = static_cast<std::uint64_t>(lanes_ * ir::bits_of(type) / 8);
-  llvm::StoreInst* store =
-      b_.CreateAlignedStore(stored, address, is_past_caches ? llvm::Align(bytes) : align_of(type));
+  llvm::StoreInst* store = b_.CreateAlignedStore(stored, address, is_past_caches ? llvm::Align(bytes) : align_of(type));
   if (!is_past_caches) return;
   store->setMetadata(llvm::LLVMContext::MD_nontemporal,
                      llvm::MDNode::get(context_, llvm::ConstantAsMetadata::get(b_.getInt32(1))));

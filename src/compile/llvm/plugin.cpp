@@ -35,7 +35,8 @@ std::unique_ptr<llvm::Module> emit(llvm::LLVMContext& context, const HostTarget&
   return module;
 }
 
-std::vector<std::byte> compile_object(const ir::Program& program, const Tiling& tiling, const Host& host, const Dump& dump) {
+std::vector<std::byte> compile_object(const ir::Program& program, const Tiling& tiling, const Host& host,
+                                      const Dump& dump) {
   const HostTarget& target = target_for(host);
   llvm::LLVMContext context;
   auto module = emit(context, target, program, tiling);

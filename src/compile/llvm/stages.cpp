@@ -46,8 +46,8 @@ bool is_place(const ir::Program& program, Id id) {
 struct Emitter::Stage {
   Id root = ir::none;
   std::function<void(const Points&)> body;
-  int vectors = 1;                        // at a time along the last axis
-  int rows = 1;                           // at a time along the one before it
+  int vectors = 1;                                          // at a time along the last axis
+  int rows = 1;                                             // at a time along the one before it
   std::function<Value*(const Point&)> alignment = nullptr;  // elements until stores are aligned
 };
 
@@ -219,7 +219,8 @@ void Emitter::emit_tile(Value* number) {
     origins_[axis] = b_.CreateMul(blocks_[axis], i64(extent));
     tile_dims_[axis] = i64(extent);
     if (analysis_.is_clipped[axis] && extent > 1) {
-      tile_dims_[axis] = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, b_.CreateSub(whole, origins_[axis]), i64(extent));
+      tile_dims_[axis] =
+          b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, b_.CreateSub(whole, origins_[axis]), i64(extent));
     }
   }
   // Scalars are loaded here: in the loops a store could be in their way.
@@ -418,7 +419,8 @@ void Emitter::emit_store() {
   if (streaming_) {
     stage.alignment = [&](const Point& row) {
       const auto bytes = static_cast<std::int64_t>(natural_lanes_ * ir::bits_of(type) / 8);
-      Value* address = b_.CreatePtrToInt(b_.CreateInBoundsGEP(memory_type(type), buffers_[0], offset(row).base), b_.getInt64Ty());
+      Value* address =
+          b_.CreatePtrToInt(b_.CreateInBoundsGEP(memory_type(type), buffers_[0], offset(row).base), b_.getInt64Ty());
       return b_.CreateUDiv(b_.CreateAnd(b_.CreateNeg(address), i64(bytes - 1)), i64(ir::bits_of(type) / 8));
     };
   }

@@ -44,7 +44,8 @@ Emitter::Values Emitter::eval(Id id, const Points& points) {
   return result;
 }
 
-// The point of an operand that a point of the result needs: aligned at the last axis, an extent of 1 has one coordinate.
+// The point of an operand that a point of the result needs: aligned at the last axis, an extent of 1 has one
+// coordinate.
 Emitter::Point Emitter::operand_point(const ir::Op& op, Id operand, const Point& point) {
   const std::vector<Id>& shape = program_[operand].shape;
   const std::size_t skipped = point.size() - shape.size();
@@ -405,8 +406,7 @@ Emitter::Values Emitter::inline_reduction(const ir::Op& op, const Points& points
         is_greater = b_.CreateOr(is_greater, is_first_nan);
       }
       result.push_back(varying(b_.CreateSelect(is_greater, value, best)));
-      places.push_back(
-          varying(b_.CreateSelect(is_greater, vector(uniform(k)), now[points.size() + i].base)));
+      places.push_back(varying(b_.CreateSelect(is_greater, vector(uniform(k)), now[points.size() + i].base)));
     }
     result.insert(result.end(), places.begin(), places.end());
     return result;
