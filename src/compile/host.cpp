@@ -112,7 +112,8 @@ Host detect_host(const char* cap) {
 }
 
 const Host& host() {
-  static const Host found = detect_host(std::getenv("TESSERA_CPU_FEATURES"));
+  // Never destroyed: workers may still compile while the process ends.
+  static const Host& found = *new Host(detect_host(std::getenv("TESSERA_CPU_FEATURES")));
   return found;
 }
 

@@ -17,6 +17,7 @@
 #include <dlfcn.h>
 #include <iostream>
 #include <mutex>
+#include <shared_mutex>
 #include <string>
 #include <unistd.h>
 
@@ -26,6 +27,33 @@ namespace {
 
 std::atomic<std::uint64_t> compiled_count{0};
 std::atomic<std::uint64_t> disk_count{0};
+
+// Lets the process end only when no thread is inside of the compiler: LLVM's globals are destroyed with it. A thread
+// that comes later is refused.
+class Entry {
+ public:
+  Entry() : lock_(mutex()) {
+    if (is_closed()) throw Error(Errc::device_failure, "the process is ending: nothing is compiled any more");
+  }
+  // After the plugin was opened, so that it comes before the plugin's own end.
+  static void close_at_exit() {
+    std::atexit([] {
+      const std::unique_lock lock(mutex());
+      is_closed() = true;
+    });
+  }
+
+ private:
+  static std::shared_mutex& mutex() {
+    static auto& made = *new std::shared_mutex;
+    return made;
+  }
+  static bool& is_closed() {
+    static bool closed = false;
+    return closed;
+  }
+  std::shared_lock<std::shared_mutex> lock_;
+};
 
 // The plugin, opened when something has to be compiled for the first time; null if there is none.
 const Plugin* plugin() {
@@ -43,6 +71,7 @@ const Plugin* plugin() {
     if (!found || std::string_view(found->version) != emitter_version) {
       throw Error(Errc::internal, "the compiler plugin " + file + " is of another version than this library");
     }
+    Entry::close_at_exit();
     return found;
   }();
   return opened;
@@ -203,7 +232,7 @@ class Jitted final : public Compiled {
 };
 
 DiskCache& disk_cache() {
-  static DiskCache cache;
+  static DiskCache& cache = *new DiskCache;  // never destroyed: workers may still compile while the process ends
   return cache;
 }
 
@@ -231,7 +260,10 @@ std::shared_ptr<const Compiled> jit(const ir::Program& program, const Tiling& ti
   }
   const Plugin* compiler = plugin();
   if (!compiler) return nullptr;
-  const std::vector<std::byte> object = compiler->compile(program, tiling, host, dump);
+  const std::vector<std::byte> object = [&] {
+    const Entry entry;
+    return compiler->compile(program, tiling, host, dump);
+  }();
   auto compiled = std::make_shared<const Jitted>(program, tiling, object);
   disk_cache().store(key, object);
   ++compiled_count;

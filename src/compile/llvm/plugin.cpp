@@ -15,7 +15,7 @@ namespace {
 // One for each kind of host: tests compile for lesser ones too.
 const HostTarget& target_for(const Host& host) {
   static std::mutex mutex;
-  static std::map<std::string, HostTarget> targets;
+  static auto& targets = *new std::map<std::string, HostTarget>;  // never destroyed: others may still use one at exit
   const std::scoped_lock lock(mutex);
   return targets.try_emplace(host.description, host).first->second;
 }

@@ -237,8 +237,8 @@ void Emitter::emit_tile(Value* number) {
   emit_store();
 }
 
-void Emitter::emit_region(int number) {
-  for (Id id : program_.regions[static_cast<std::size_t>(number)].ops) {
+void Emitter::emit_region(int region) {
+  for (Id id : program_.regions[static_cast<std::size_t>(region)].ops) {
     const auto at = static_cast<std::size_t>(id);
     if (!analysis_.is_live[at]) continue;
     if (program_[id].code == Code::loop && !analysis_.is_inline_loop[at]) {
@@ -586,8 +586,8 @@ void Emitter::emit_row(Value* extent, const Stage& stage, const Points& rows) {
   b_.CreateCondBr(b_.CreateICmpSLT(j, extent), pick, after);
 
   b_.SetInsertPoint(pick);
-  const auto fits = [&](std::int64_t elements) {
-    return b_.CreateAnd(b_.CreateICmpSGE(j, begin), b_.CreateICmpSLE(b_.CreateAdd(j, i64(elements)), end));
+  const auto fits = [&, from = begin, to = end](std::int64_t elements) {
+    return b_.CreateAnd(b_.CreateICmpSGE(j, from), b_.CreateICmpSLE(b_.CreateAdd(j, i64(elements)), to));
   };
   if (vector) {
     auto* pick_one = block("row.pick_one");
