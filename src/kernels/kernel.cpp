@@ -140,6 +140,7 @@ void check_value(const Kernel& kernel, const ParamSpec& spec, const Value& value
 
 [[noreturn]] void throw_unknown(const Kernel& kernel, const Param& param) {
   std::vector<std::string_view> names;
+  names.reserve(kernel.params.size());
   for (const ParamSpec& spec : kernel.params) names.push_back(spec.name);
   throw Error(Errc::unknown_parameter,
               text("[", kernel.name, "] has no parameter '", param.name, "'", core::suggestion(param.name, names),

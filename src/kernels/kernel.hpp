@@ -137,12 +137,12 @@ struct Kernel {
 // "[name] input 0 (x)", "[name] output": the beginning of a message.
 std::string describe_input(const Call& call, std::size_t index);
 // Errc::dtype_mismatch or shape_mismatch: "[relu] input 0 (x) must be f32[4] like the output, got s32[4]".
-void check_same_as_output(const Call& call, std::size_t input);
-void check_dtype(const Call& call, std::size_t input, DType wanted);
+void check_same_as_output(const Call& call, std::size_t index);
+void check_dtype(const Call& call, std::size_t index, DType wanted);
 void check_dtype_in(const Call& call, DType given, std::string_view what, std::span<const DType> allowed);
 void check_output_shape(const Call& call, const Shape& wanted);
 void check_output_dtype(const Call& call, DType wanted);
-void check_rank(const Call& call, std::size_t input, int least, int most);
+void check_rank(const Call& call, std::size_t index, int least, int most);
 [[noreturn]] void fail(const Call& call, Errc code, std::string_view what);  // "[name] what"
 // The axis 0…rank-1 of a parameter that may be negative; Errc::invalid_parameter.
 int checked_axis(const Call& call, std::string_view param, int rank);

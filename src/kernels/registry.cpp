@@ -53,6 +53,7 @@ class Registry {
   std::vector<const Entry*> entries() const {
     const std::scoped_lock lock(mutex_);
     std::vector<const Entry*> all;
+    all.reserve(entries_.size());
     for (const auto& entry : entries_) all.push_back(entry.get());
     std::ranges::sort(all, {}, &Entry::name);
     return all;

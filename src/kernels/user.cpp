@@ -84,7 +84,7 @@ const Kernel& of(const tile::Kernel& kernel) {
   // Most threads call the same kernel again and again. States are kept by their Kernels, so an address says it all.
   thread_local const tile::Kernel::State* last_state = nullptr;
   thread_local const Kernel* last = nullptr;
-  if (state == last_state) return *last;
+  if (last && state == last_state) return *last;
 
   static auto& mutex = *new std::mutex();
   static auto& known = *new std::unordered_map<const tile::Kernel::State*, const Kernel*>();
@@ -103,6 +103,7 @@ ir::Program trace(const Call& call, const Plan& plan, const std::vector<std::vec
     buffers.push_back({name.empty() ? text("input ", i) : name, ir::type_of(call.inputs[i].dtype), dims[i + 1]});
   }
   std::vector<ir::Scalar> scalars;
+  scalars.reserve(plan.scalars.size());
   for (const Plan::Scalar& scalar : plan.scalars) {
     scalars.push_back({std::string(scalar.name), ir::type_of(scalar.dtype)});
   }
