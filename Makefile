@@ -68,6 +68,7 @@ bench: ## set up, build and run the benchmark, write build/bench.json (ARGS= for
 lint: ## check the formatting and run clang-tidy
 	@scripts/setup build lint
 	$(call configure,clang)
+	@cmake --build --preset clang --target tessera_emitter_version
 	@scripts/lint build/clang
 
 format: ## format all sources in place

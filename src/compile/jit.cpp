@@ -182,13 +182,13 @@ std::int64_t streaming_bytes() {
 
 class Jitted final : public Compiled {
  public:
-  Jitted(const ir::Program& program, Tiling chosen, std::span<const std::byte> object)
+  Jitted(const ir::Program& program, const Tiling& chosen, std::span<const std::byte> object)
       : program_(program),
         code_(object),
         scratch_(code_.function<std::int64_t(const std::int64_t*)>("scratch")),
         kernel_(code_.function<Kernel>("kernel")),
         streaming_(reinterpret_cast<Kernel*>(code_.try_find("kernel_streaming"))) {
-    tiling = std::move(chosen);
+    tiling = chosen;
   }
 
   void run(const Arguments& arguments, std::int64_t begin, std::int64_t end) const override {

@@ -77,6 +77,7 @@ Value* Emitter::vector(const Lanes& value) {
   Value* splat = b_.CreateVectorSplat(static_cast<unsigned>(lanes_), value.base);
   if (!value.stride) return splat;
   std::vector<llvm::Constant*> numbers;
+  numbers.reserve(static_cast<std::size_t>(lanes_));
   for (int lane = 0; lane < lanes_; ++lane) numbers.push_back(b_.getInt64(static_cast<std::uint64_t>(lane)));
   Value* steps = llvm::ConstantVector::get(numbers);
   if (!is_one(value.stride)) {
