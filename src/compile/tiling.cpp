@@ -53,20 +53,44 @@ class Cuts {
   void look_at(const Op& op);
   void look_at_shape(const Op& op);
   void look_at_uses(std::span<const Id> operands);
-  void keep_extent_whole(Id extent) {
-    if (program_[extent].code == Code::tile_dim) keep_whole(program_[extent]);
+  void keep_whole_of(Id extent) {
+    if (const int axis = axis_of(extent); axis >= 0) is_whole_[static_cast<std::size_t>(axis)] = true;
+  }
+  // The origin that a value is, or is a number away from.
+  const Op* origin_in(Id id) const {
+    const Op& op = program_[id];
+    if (op.code == Code::origin) return &op;
+    if ((op.code != Code::add && op.code != Code::sub) || !op.shape.empty()) return nullptr;
+    const Op& first = program_[op.operands[0]];
+    std::int64_t number = 0;
+    return first.code == Code::origin && ir::is_constant(program_, op.operands[1], number) ? &first : nullptr;
+  }
+  // The axis whose tile an extent is, or a widened tile; -1: it is neither. And by how much it is widened.
+  int axis_of(Id extent) const {
+    const Op& op = program_[extent];
+    if (op.code == Code::tile_dim) return op.axis;
+    if (!is_widened(program_, op)) return -1;
+    const Op& first = program_[op.operands[0]];
+    return first.code == Code::tile_dim ? first.axis : program_[op.operands[1]].axis;
+  }
+  std::int64_t slack(Id extent) const {
+    const Op& op = program_[extent];
+    std::int64_t more = 0;
+    if (op.code == Code::tile_dim) return 0;
+    if (!ir::is_constant(program_, op.operands[0], more)) ir::is_constant(program_, op.operands[1], more);
+    return more;
   }
   void keep_whole(const Op& op) { is_whole_[static_cast<std::size_t>(op.axis)] = true; }
 
   // origin + iota: where a point is, whatever the tiles are.
   bool is_place(const Op& op) const {
-    return op.code == Code::add && (is_place(program_[op.operands[0]], program_[op.operands[1]]) ||
-                                    is_place(program_[op.operands[1]], program_[op.operands[0]]));
+    return op.code == Code::add && (is_place(op.operands[0], program_[op.operands[1]]) ||
+                                    is_place(op.operands[1], program_[op.operands[0]]));
   }
-  bool is_place(const Op& origin, const Op& iota) const {
-    if (origin.code != Code::origin || iota.code != Code::iota) return false;
-    const Op& extent = program_[iota.shape[static_cast<std::size_t>(iota.axis)]];
-    return extent.code == Code::tile_dim && extent.axis == origin.axis;
+  bool is_place(Id start, const Op& iota) const {
+    const Op* origin = origin_in(start);
+    return origin && iota.code == Code::iota &&
+           axis_of(iota.shape[static_cast<std::size_t>(iota.axis)]) == origin->axis;
   }
 
   const ir::Program& program_;
@@ -75,15 +99,17 @@ class Cuts {
 
 void Cuts::look_at(const Op& op) {
   look_at_shape(op);
-  if (!is_place(op) && !is_widened(program_, op)) look_at_uses(op.operands);
+  const bool is_start = origin_in(static_cast<Id>(&op - program_.ops.data())) != nullptr;
+  if (!is_place(op) && !is_start && !is_widened(program_, op)) look_at_uses(op.operands);
 }
 
 void Cuts::look_at_uses(std::span<const Id> operands) {
   for (const Id operand : operands) {
     const Op& used = program_[operand];
-    // Numbers that change with the tiles. An origin is only ever part of a place.
+    // Numbers that change with the tiles.
     if (used.code == Code::tile_dim || used.code == Code::block) keep_whole(used);
-    if (used.code == Code::iota) keep_extent_whole(used.shape[static_cast<std::size_t>(used.axis)]);
+    if (const Op* origin = origin_in(operand)) keep_whole(*origin);
+    if (used.code == Code::iota) keep_whole_of(used.shape[static_cast<std::size_t>(used.axis)]);
   }
 }
 
@@ -91,19 +117,24 @@ void Cuts::look_at_uses(std::span<const Id> operands) {
 void Cuts::look_at_shape(const Op& op) {
   if (op.operands.empty()) return;
   const std::vector<Id>& from = program_[op.operands.front()].shape;
-  if (ir::is_reduction(op.code)) keep_extent_whole(from[static_cast<std::size_t>(op.axis)]);
-  if (op.code == Code::mma) keep_extent_whole(from.back());
+  if (ir::is_reduction(op.code)) keep_whole_of(from[static_cast<std::size_t>(op.axis)]);
+  if (op.code == Code::mma) keep_whole_of(from.back());
   if (op.code == Code::reshape) {
-    for (const Id extent : from) keep_extent_whole(extent);
-    for (const Id extent : op.shape) keep_extent_whole(extent);
+    for (const Id extent : from) keep_whole_of(extent);
+    for (const Id extent : op.shape) keep_whole_of(extent);
   }
   if (op.code != Code::slice) return;
-  for (std::size_t axis = 0; axis < from.size(); ++axis) {  // of a widened tile it is a neighbour, wherever the tile is
+  for (std::size_t axis = 0; axis < from.size(); ++axis) {
     std::int64_t start = 0;
     const bool is_fixed = ir::is_constant(program_, op.operands[axis + 1], start);
     const bool is_all = is_fixed && start == 0 && from[axis] == op.shape[axis];
-    if (!is_all) keep_extent_whole(from[axis]);
-    if (!is_fixed) keep_extent_whole(op.shape[axis]);
+    // Of a widened tile it is a neighbour, wherever the tile is.
+    const int tile = axis_of(op.shape[axis]);
+    const bool is_neighbour = is_fixed && start >= 0 && tile >= 0 && from[axis] != op.shape[axis] &&
+                              axis_of(from[axis]) == tile && start <= slack(from[axis]) - slack(op.shape[axis]);
+    if (is_all || is_neighbour) continue;
+    keep_whole_of(from[axis]);
+    keep_whole_of(op.shape[axis]);
   }
 }
 

@@ -325,6 +325,7 @@ std::vector<Id> Builder::end_loop(const std::vector<Id>& results) {
   const Id id = append({.code = Code::loop, .index = body, .operands = std::move(operands)});
   program_.regions[static_cast<std::size_t>(body)].loop = id;
   std::vector<Id> values;
+  values.reserve(loop.initial.size());
   for (std::size_t i = 0; i < loop.initial.size(); ++i) {
     values.push_back(append({.code = Code::result,
                              .type = program_[loop.initial[i]].type,

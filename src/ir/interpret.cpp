@@ -153,6 +153,7 @@ Value Interpreter::evaluate(const Op& op) {
   if (op.code == Code::result)
     return results_[static_cast<std::size_t>(program_[op.operands[0]].index)][static_cast<std::size_t>(op.index)];
   std::vector<Value> operands;
+  operands.reserve(op.operands.size());
   for (const Id operand : op.operands) operands.push_back(value(operand));
   if (is_pointwise(op.code)) {
     for (Value& operand : operands) operand = expanded(operand, dims);

@@ -13,9 +13,9 @@
 //
 // A *value* is a function from the points of a box (its shape) to elements. Nothing says where or whether it is stored:
 // the compilers decide. The extents of a shape are values themselves (rank 0, s64): constants, dimensions of buffers,
-// dimensions of the tile, and arithmetic of those; a negative one counts as 0. Values are numbered in the order in which
-// they were made (a loop after its body), and hash-consed: the same operation on the same operands is the same value, so
-// equal extents have equal ids.
+// dimensions of the tile, and arithmetic of those; a negative one counts as 0. Values are numbered in the order in
+// which they were made (a loop after its body), and hash-consed: the same operation on the same operands is the same
+// value, so equal extents have equal ids.
 //
 // The interpreter (interpret.hpp) defines what every operation means.
 namespace tessera::ir {
@@ -37,6 +37,7 @@ std::string_view to_string(Type type) noexcept;
 using Id = std::int32_t;  // of a value
 inline constexpr Id none = -1;
 
+// clang-format off: what belongs together stands together
 enum class Code : std::uint8_t {
   // Leaves.
   constant,  // rank 0; `number` of a float (an f32's is exact), else `integer` (a boolean's is 0 or 1)
@@ -97,6 +98,7 @@ enum class Code : std::uint8_t {
 
   store,  // operand: what the tile of the output becomes; broadcast to the tile's shape. The last op of the program
 };
+// clang-format on
 std::string_view to_string(Code code) noexcept;
 
 struct Op {

@@ -63,7 +63,7 @@ struct Expression {
 bool is_identifier(std::string_view name) noexcept;
 
 // Errc::invalid_kernel that shows where the text is wrong.
-Expression parse(std::string_view kernel, std::string_view text, std::span<const std::string> inputs,
+Expression parse(std::string_view kernel, std::string_view source, std::span<const std::string> inputs,
                  std::span<const std::string> params);
 
 }  // namespace tessera::kernels

@@ -45,9 +45,9 @@ class Evaluation {
   Tile arithmetic(Operation operation);
   Tile function(Operation operation);
 
-  void push(Entry entry) { stack_.push_back(std::move(entry)); }
+  void push(Entry entry) { stack_.push_back(entry); }
   Entry pop() {
-    Entry top = std::move(stack_.back());
+    const Entry top = stack_.back();
     stack_.pop_back();
     return top;
   }

@@ -149,6 +149,7 @@ Tile transpose(const Tile& x) {
 Tile transpose(const Tile& x, const std::vector<int>& axes) {
   const ir::Id id = id_of(x);
   std::vector<std::int64_t> list;
+  list.reserve(axes.size());
   for (const int axis : axes)
     list.push_back(checked_axis(axis, builder().rank(id), text("a tile of shape ", shape_text(id))));
   return Access::tile(builder().transpose(id, list));
@@ -192,9 +193,11 @@ std::vector<Tile> loop(const Index& count, const std::vector<Tile>& initial,
                        const std::function<std::vector<Tile>(const Index&, const std::vector<Tile>&)>& body) {
   const ir::Id times = index_id(count);
   std::vector<ir::Id> first;
+  first.reserve(initial.size());
   for (const Tile& tile : initial) first.push_back(id_of(tile));
   const auto to_tiles = [](std::span<const ir::Id> ids) {
     std::vector<Tile> tiles;
+    tiles.reserve(ids.size());
     for (const ir::Id id : ids) tiles.push_back(Access::tile(id));
     return tiles;
   };
@@ -205,6 +208,7 @@ std::vector<Tile> loop(const Index& count, const std::vector<Tile>& initial,
   if (returned.size() != first.size())
     fail(text("a loop carries ", first.size(), " tiles and its body returns ", returned.size()));
   std::vector<ir::Id> next;
+  next.reserve(returned.size());
   for (std::size_t i = 0; i < returned.size(); ++i) next.push_back(Access::id(returned[i], builder()[first[i]].type));
   return to_tiles(builder().end_loop(next));
 }

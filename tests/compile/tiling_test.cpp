@@ -68,7 +68,12 @@ TEST(Tiles, Are_not_cut_along_axes_that_are_reshaped_or_sliced) {
     const Output z;
     z.store(slice(tile::load_like(Input(0), z), {1, 0}, {z.tile_dim(0), z.tile_dim(1)}));
   };
-  EXPECT_EQ(cut(2, sliced), (Extents{0, 0}));
+  EXPECT_EQ(cut(2, sliced), (Extents{0, 4096}));
+  const auto sliced_too_far = [] {
+    const Output z;
+    z.store(slice(Input(0).at({z.index(0, 1, 1), z.index(1)}), {3, 0}, {z.tile_dim(0), z.tile_dim(1)}));
+  };
+  EXPECT_EQ(cut(2, sliced_too_far), (Extents{0, 1024}));
   const auto reshaped = [] {
     const Output z;
     z.store(reshape(reshape(tile::load_like(Input(0), z), {z.tile_dim(1) * z.tile_dim(0)}),
@@ -101,9 +106,8 @@ TEST(Tiles, Are_cut_with_their_neighbours) {
   EXPECT_EQ(cut(2,
                 [] {
                   const Output z;
-                  const tile::Tile rows = z.index(0).dim(0) + 2;
-                  const tile::Tile wide = Input(0).at({tile::iota({rows, 1}, 0), z.index(1)});
-                  z.store(slice(wide, {1, 0}, {z.tile_dim(0), z.tile_dim(1)}));
+                  const tile::Tile wide = Input(0).at({z.index(0, 1, 1), z.index(1)});
+                  z.store(slice(wide, {2, 0}, {z.tile_dim(0), z.tile_dim(1)}));
                 }),
             (Extents{64, 1024}));
 }

@@ -38,7 +38,9 @@ Check check(const Answer& expected, const Tensor& got) {
         const Real error = std::fabs(static_cast<Real>(values[i]) - target);
         if (!std::isfinite(error)) continue;
         result.largest_error = std::max(result.largest_error, error);
-        if (!std::is_integral_v<T>) result.largest_share = std::max(result.largest_share, error / point.slack);
+        if (!std::is_integral_v<T>)
+          result.largest_share =
+              std::max(result.largest_share, error / (point.slack + epsilon(got.dtype) * std::fabs(point.value)));
       }
     }
   });

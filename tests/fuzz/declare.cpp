@@ -87,7 +87,9 @@ void Generator::declare() {
 void Generator::make_extents() {
   one_ = builder_->index(1);
   extents_ = {one()};
-  for (const std::int64_t extent : {2, 3, 5, 8}) extents_.push_back({builder_->index(extent), extent, false});
+  const std::vector<std::int64_t> numbers = {2, 5, 3, 8};
+  const std::size_t count = choices_.below(numbers.size() + 1);
+  for (std::size_t i = 0; i < count; ++i) extents_.push_back({builder_->index(numbers[i]), numbers[i], false});
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     Shape& shape = dims_.emplace_back();
     for (std::size_t axis = 0; axis < buffers_[i].dims.size(); ++axis) {

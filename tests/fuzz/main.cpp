@@ -7,6 +7,7 @@
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <stdexcept>
 #include <string>
@@ -161,6 +162,7 @@ int main(int argc, char** argv) {
       std::fputs(usage, stdout);
       return 0;
     }
+    setenv("TESSERA_CACHE_DIR", "off", 0);  // nobody needs these programs again
     for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT}) std::signal(signal, on_crash);
     return run_all(parse(arguments));
   } catch (const std::exception& error) {

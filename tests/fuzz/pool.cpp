@@ -21,7 +21,9 @@ std::optional<Value> Generator::pick(const Test& test) {
     if (test(value)) fitting.push_back(&value);
   }
   if (fitting.empty()) return std::nullopt;
-  return *fitting[fitting.size() - 1 - choices_.below(fitting.size())];
+  // Mostly one of the last few: then programs grow long and not wide.
+  const std::size_t last = choices_.one_in(3) ? fitting.size() : std::min<std::size_t>(fitting.size(), 4);
+  return *fitting[fitting.size() - 1 - choices_.below(last)];
 }
 
 std::optional<Value> Generator::pick_of_type(Type type, const Shape& meets, bool may_be_loose) {

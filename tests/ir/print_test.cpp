@@ -20,17 +20,18 @@ TEST(Print, Shows_one_op_a_line) {
             "kernel scale(out z: f32[?], x: f32[?]; a: f32)\n"
             "  dim 0 of x is dim 0 of z\n"
             "  %0: s64 = 1\n"
-            "  %1: s64 = tile_dim 0\n"
+            "  %1: s64 = 0\n"
             "  %2: s64 = origin 0\n"
-            "  %3: s64[tile 0] = iota 0\n"
-            "  %4: s64[tile 0] = add %2, %3\n"
-            "  %5: s64[tile 0] = add %4, %0\n"
-            "  %6: f32[tile 0] = load x[%5] clamp\n"
-            "  %7: f32 = scalar a\n"
-            "  %8: f32[tile 0] = mul %6, %7\n"
-            "  %9: f32 = 0.5\n"
-            "  %10: f32[tile 0] = add %8, %9\n"
-            "  store %10\n");
+            "  %3: s64 = tile_dim 0\n"
+            "  %4: s64[tile 0] = iota 0\n"
+            "  %5: s64[tile 0] = add %2, %4\n"
+            "  %6: s64[tile 0] = add %5, %0\n"
+            "  %7: f32[tile 0] = load x[%6] clamp\n"
+            "  %8: f32 = scalar a\n"
+            "  %9: f32[tile 0] = mul %7, %8\n"
+            "  %10: f32 = 0.5\n"
+            "  %11: f32[tile 0] = add %9, %10\n"
+            "  store %11\n");
 }
 
 TEST(Print, Indents_loops) {

@@ -59,6 +59,7 @@ TEST_F(Trace, Every_command_is_in_it_with_its_times_and_what_it_waited_for) {
   }
   second.wait();
   const Command tiny = device.submit("fill", {}, device.zeros({4}));
+  tiny.wait();
   const Command refused = device.submit("relu", {}, b);
   trace::stop();
   EXPECT_FALSE(trace::is_on());

@@ -126,6 +126,7 @@ class Emitter {
   void emit_row_body(const Stage& stage, const Points& rows, llvm::Value* j, int lanes, int vectors);
   std::pair<llvm::Value*, llvm::Value*> safe_range(const Stage& stage, const Points& rows, llvm::Value* extent);
   void find_row_loads(ir::Id id, ir::Id extent, std::vector<ir::Id>& found, std::vector<bool>& seen) const;
+  bool is_own_stage(ir::Id id) const;
   bool is_materialised(ir::Id id) const { return analysis_.is_materialised[static_cast<std::size_t>(id)]; }
   int vectors_for(int cost) const;
   Values compute_anew(ir::Id id, const Points& points);

@@ -116,13 +116,20 @@ Value* Emitter::scratch_bytes(Id id) {
   return b_.CreateAnd(b_.CreateAdd(bytes, i64(scratch_alignment - 1)), i64(-scratch_alignment));
 }
 
+// Whether a value is materialised by a stage of its own. The results of a loop of stages are where the loop left them.
+bool Emitter::is_own_stage(Id id) const {
+  const ir::Op& op = program_[id];
+  return is_materialised(id) &&
+         (op.code != Code::result || analysis_.is_inline_loop[static_cast<std::size_t>(op.operands[0])]);
+}
+
 // The values that live in scratch memory; what a loop carries, twice.
 std::vector<Id> Emitter::kept_values() const {
   std::vector<Id> kept;
   for (std::size_t id = 0; id < program_.ops.size(); ++id) {
     const ir::Op& op = program_.ops[id];
     if (!analysis_.is_live[id]) continue;
-    if (analysis_.is_materialised[id] && op.code != Code::result) kept.push_back(static_cast<Id>(id));
+    if (is_own_stage(static_cast<Id>(id))) kept.push_back(static_cast<Id>(id));
     if (op.code != Code::loop || analysis_.is_inline_loop[id]) continue;
     const auto& arguments = program_.regions[static_cast<std::size_t>(op.index)].arguments;
     for (std::size_t j = 1; j < arguments.size(); ++j) kept.insert(kept.end(), 2, arguments[j]);
@@ -235,7 +242,7 @@ void Emitter::emit_region(int number) {
     if (!analysis_.is_live[at]) continue;
     if (program_[id].code == Code::loop && !analysis_.is_inline_loop[at]) {
       emit_loop_stage(id);
-    } else if (analysis_.is_materialised[at] && program_[id].code != Code::result) {
+    } else if (is_own_stage(id)) {
       emit_materialised(id);
     }
   }

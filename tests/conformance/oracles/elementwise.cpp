@@ -9,9 +9,10 @@ namespace {
 
 // Point by point in the inputs' type: f gets the elements, of one type.
 template <class F>
-Oracle unary(F f) {
-  return [f](const Call& call) {
+Oracle unary(F f, bool zeros_have_signs = true) {
+  return [f, zeros_have_signs](const Call& call) {
     Answer answer(call);
+    answer.zeros_have_signs = zeros_have_signs;
     const Tensor& x = call.inputs[0];
     with_type(x.dtype, [&]<class T>() {
       for (std::size_t i = 0; i < x.size(); ++i) answer.points[i] = f(call, x.values<T>()[i]);
@@ -94,24 +95,24 @@ Approx less_or_nan(T a, T b) {
 
 // x * factor. Integers: exact if the factor is whole, else in f64.
 template <class T>
-Approx scaled(T x, double factor) {
+Approx scaled(T x, Real factor) {
   if constexpr (is_real<T>) {
     return static_cast<Real>(x * static_cast<T>(factor));
   } else {
     if (std::isnan(factor)) return 0;
     if (std::isinf(factor)) return x == 0 ? Real{0} : static_cast<Real>(x) * factor;
     const Real product = static_cast<Real>(x) * factor;
-    if (std::trunc(factor) == factor && std::fabs(factor) < 0x1p62) {
+    if (std::trunc(factor) == factor && std::fabs(factor) < 0x1p63L) {
       return static_cast<Real>(std::clamp<Wide>(Wide{x} * static_cast<Wide>(factor), Wide{INT64_MIN}, Wide{INT64_MAX}));
     }
-    const bool is_exact = static_cast<Real>(static_cast<double>(x) * factor) == product;
+    const bool is_exact = static_cast<Real>(static_cast<double>(x) * static_cast<double>(factor)) == product;
     return {product, is_exact ? 0 : std::fabs(product) * 0x1p-52L};
   }
 }
 
 template <class T>
 Approx relu(const Call& call, T x) {
-  const double slope = call.number("slope", 0);
+  const Real slope = call.exact_number("slope", 0);
   if (!(x < 0)) return static_cast<Real>(x);
   return slope == 0 ? Approx(0) : scaled(x, slope);
 }
@@ -170,9 +171,7 @@ Answer cast(const Call& call) {
 
 Answer fill(const Call& call) {
   Answer answer(call);
-  const Value* value = call.params.find("value");
-  const Real number = !value ? 0 : value->is_integer() ? static_cast<Real>(value->integer()) : value->number();
-  std::ranges::fill(answer.points, Approx(number));
+  std::ranges::fill(answer.points, Approx(call.exact_number("value", 0)));
   return answer;
 }
 
@@ -214,8 +213,8 @@ void add_elementwise_oracles(Oracles& to) {
   to["elementwise_max"] = binary([](auto a, auto b) { return greater_or_nan(a, b); }, false);
   to["pow"] = binary([](auto a, auto b) { return power(a, b); });
   to["relu"] = unary([](const Call& call, auto x) { return relu(call, x); });
-  to["scale"] = unary([](const Call& call, auto x) { return scaled(x, call.number("factor", 1)); });
-  to["clamp"] = unary([](const Call& call, auto x) { return clamped(call, x); });
+  to["scale"] = unary([](const Call& call, auto x) { return scaled(x, call.exact_number("factor", 1)); });
+  to["clamp"] = unary([](const Call& call, auto x) { return clamped(call, x); }, false);
   to["abs"] = unary([](const Call&, auto x) { return Approx(static_cast<Real>(absolute(x))); });
   to["neg"] = unary([](const Call&, auto x) { return Approx(static_cast<Real>(negated(x))); });
   to["copy"] = unary([](const Call&, auto x) { return Approx(static_cast<Real>(x)); });

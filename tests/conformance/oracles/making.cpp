@@ -65,22 +65,21 @@ Answer randn(const Call& call) {
   return answer;
 }
 
-// start + i * step: in f64, or exactly if both are whole and so is the type.
+// start + i * step: in f64, or, if both are whole and so is the type, in s64, where it wraps around.
 Answer arange(const Call& call) {
   Answer answer(call);
-  const double start = call.number("start", 0);
-  const double step = call.number("step", 1);
-  const bool is_whole = std::trunc(start) == start && std::trunc(step) == step;
+  const Real start = call.exact_number("start", 0);
+  const Real step = call.exact_number("step", 1);
+  const bool is_whole = std::trunc(start) == start && std::trunc(step) == step && !is_float(call.dtype);
   for (std::size_t i = 0; i < answer.points.size(); ++i) {
-    const Real value = start + static_cast<Real>(i) * step;
+    if (is_whole) {
+      const Wide value = static_cast<Wide>(start) + static_cast<Wide>(i) * static_cast<Wide>(step);
+      answer.points[i] = static_cast<Real>(wrapped<std::int64_t>(value));
+      continue;
+    }
+    const Real value = static_cast<double>(start) + static_cast<Real>(i) * static_cast<double>(step);
     const bool is_exact = static_cast<Real>(static_cast<double>(value)) == value;
-    const Real slack = is_exact ? 0 : 0x1p-52L * (std::fabs(static_cast<Real>(start)) + std::fabs(value));
-    answer.points[i] = {value, slack};
-    if (is_float(call.dtype) || !is_whole) continue;
-    answer.points[i] = with_type(call.dtype, [&]<class T>() {
-      if constexpr (std::is_integral_v<T>) return Approx(static_cast<Real>(wrapped<T>(static_cast<Wide>(value))));
-      return Approx();
-    });
+    answer.points[i] = {value, is_exact ? 0 : 0x1p-52L * (std::fabs(start) + std::fabs(value))};
   }
   return answer;
 }

@@ -7,6 +7,12 @@ double Call::number(std::string_view name, double otherwise) const {
   return value ? value->number() : otherwise;
 }
 
+Real Call::exact_number(std::string_view name, Real otherwise) const {
+  const Value* value = params.find(name);
+  if (!value) return otherwise;
+  return value->is_integer() ? static_cast<Real>(value->integer()) : static_cast<Real>(value->number());
+}
+
 std::int64_t Call::integer(std::string_view name, std::int64_t otherwise) const {
   const Value* value = params.find(name);
   return value ? value->integer() : otherwise;

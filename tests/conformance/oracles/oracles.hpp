@@ -20,6 +20,7 @@ struct Call {
   Params params;
 
   double number(std::string_view name, double otherwise) const;
+  Real exact_number(std::string_view name, Real otherwise) const;  // of an integer all digits
   std::int64_t integer(std::string_view name, std::int64_t otherwise) const;
   // An integer, or a list {y, x}.
   std::pair<std::int64_t, std::int64_t> two(std::string_view name,

@@ -126,6 +126,7 @@ Answer softmax(const Call& call) {
 // The error of a two-pass computation: that of the mean moves every difference, those move the variance.
 Answer layer_norm(const Call& call) {
   Answer answer(call);
+  answer.zeros_have_signs = false;
   const std::vector<Real> x = call.inputs[0].numbers();
   const Real eps = epsilon(call.dtype);
   const int last = call.shape.rank() - 1;

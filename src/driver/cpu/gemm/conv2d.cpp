@@ -37,7 +37,7 @@ Cut cut(const Conv2d& conv, unsigned workers) {
                        double(conv.w.output()) * double(conv.h.kernel * conv.w.kernel), workers);
   }
   const Products products(conv);
-  return cut(routines(conv), products.batches, products.m, products.n, products.k, workers);
+  return cut(routines(conv), products.batches, products.m, products.n, products.k, true, workers);
 }
 
 void run_piece(const Conv2d& conv, const Cut& cut, std::int64_t piece) {

@@ -58,9 +58,10 @@ std::span<const Engine* const> engines();
 const Engine& engine();
 void use_engine(const Engine& engine);
 
-// How to cut batches of m by n, when each element costs k products.
+// How to cut batches of m by n, when each element costs k products. is_a_in_rows: the elements of its rows lie side by
+// side, so that it can be read without being packed.
 Cut cut(const Engine::Routines& routines, std::int64_t batches, std::int64_t m, std::int64_t n, std::int64_t k,
-        unsigned workers);
+        bool is_a_in_rows, unsigned workers);
 // Likewise, if a batch is never cut.
 Cut cut_batches(std::int64_t batches, double batch_products, unsigned workers);
 

@@ -32,15 +32,16 @@ double wanted_pieces(double products, unsigned workers) {
 }  // namespace
 
 Cut cut_batches(std::int64_t batches, double batch_products, unsigned workers) {
+  if (batches == 0) return {};
   const double wanted = std::min(double(batches), wanted_pieces(batch_products * double(batches), workers));
   Cut cut;
   cut.batches = std::max<std::int64_t>(1, std::int64_t(double(batches) / wanted));
-  cut.pieces = std::max<std::int64_t>(1, quotient_up(batches, cut.batches));
+  cut.pieces = quotient_up(batches, cut.batches);
   return cut;
 }
 
 Cut cut(const Engine::Routines& routines, std::int64_t batches, std::int64_t m, std::int64_t n, std::int64_t k,
-        unsigned workers) {
+        bool is_a_in_rows, unsigned workers) {
   if (batches == 0 || m == 0 || n == 0) return {};
   const double batch_products = double(m) * double(n) * double(std::max<std::int64_t>(k, 1));
   Cut cut = cut_batches(batches, batch_products, workers);
@@ -54,10 +55,10 @@ Cut cut(const Engine::Routines& routines, std::int64_t batches, std::int64_t m, 
   const std::int64_t row_tiles = quotient_up(m, routines.rows);
   const std::int64_t column_tiles = quotient_up(n, routines.columns);
   std::int64_t row_parts = 1;
-  if (double(m) * double(k) > max_unpacked || wanted > double(column_tiles)) {
+  if (!is_a_in_rows || double(m) * double(k) > max_unpacked || wanted > double(column_tiles)) {
     // Powers of two, so that the workers' shares stay even.
     const auto packed = [&](std::int64_t rows) { return double(rows) * double(n) + wanted / double(rows) * double(m); };
-    while (2 * row_parts <= row_tiles && packed(2 * row_parts) <= packed(row_parts)) row_parts *= 2;
+    while (2 * row_parts <= row_tiles && packed(2 * row_parts) < packed(row_parts)) row_parts *= 2;
   }
   const auto column_parts = std::int64_t(std::clamp(wanted / double(row_parts), 1.0, double(column_tiles)));
   cut.columns = quotient_up(column_tiles, column_parts) * routines.columns;
@@ -95,18 +96,8 @@ Gemm row_first(Gemm gemm) {
 
 const Engine::Routines& routines(const Gemm& gemm) { return engine().routines[static_cast<std::size_t>(gemm.dtype)]; }
 
-}  // namespace
-
-Cut cut(const Gemm& given, unsigned workers) {
-  const Gemm gemm = row_first(given);
-  return cut(routines(gemm), gemm.batches, gemm.m, gemm.n, gemm.k, workers);
-}
-
-void run_piece(const Gemm& given, const Cut& cut, std::int64_t piece) {
-  const Gemm gemm = row_first(given);
-  if (gemm.batches == 0 || gemm.m == 0 || gemm.n == 0) return;
+void run_part(const Gemm& gemm, const Part& part) {
   const std::int64_t size = static_cast<std::int64_t>(size_of(gemm.dtype));
-  const Part part(cut, gemm.batches, gemm.m, gemm.n, piece);
   const auto multiply = gemm.m == 1 ? routines(gemm).multiply_row : routines(gemm).multiply;
   for (std::int64_t batch = part.first; batch < part.last; ++batch) {
     Block block{part.rows, part.columns, gemm.k, gemm.a, gemm.c, gemm.c_row};
@@ -116,6 +107,19 @@ void run_piece(const Gemm& given, const Cut& cut, std::int64_t piece) {
     block.c += (batch * gemm.c_batch + part.row * gemm.c_row + part.column) * size;
     multiply(block, b);
   }
+}
+
+}  // namespace
+
+Cut cut(const Gemm& gemm, unsigned workers) {
+  const Gemm turned = row_first(gemm);
+  return cut(routines(gemm), turned.batches, turned.m, turned.n, turned.k, turned.a.column == 1, workers);
+}
+
+void run_piece(const Gemm& gemm, const Cut& cut, std::int64_t piece) {
+  if (gemm.batches == 0 || gemm.m == 0 || gemm.n == 0) return;
+  const Gemm turned = row_first(gemm);
+  run_part(turned, Part(cut, turned.batches, turned.m, turned.n, piece));
 }
 
 }  // namespace tessera::driver::cpu

@@ -42,9 +42,9 @@ constexpr int tile_vectors = 2;
 
 template <class T, int lanes>
 struct VectorOf {
-  typedef T Type __attribute__((vector_size(lanes * sizeof(T))));
+  using Type [[gnu::vector_size(lanes * sizeof(T))]] = T;
   // In memory, aligned as an element is.
-  typedef T Loose __attribute__((vector_size(lanes * sizeof(T)), aligned(alignof(T)), may_alias));
+  using Loose [[gnu::vector_size(lanes * sizeof(T)), gnu::aligned(alignof(T)), gnu::may_alias]] = T;
 };
 template <class T, int lanes>
 using Vector = typename VectorOf<T, lanes>::Type;
