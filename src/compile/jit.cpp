@@ -149,7 +149,7 @@ class Scratch {
   }
   ~Scratch() {
     constexpr std::size_t largest_kept = std::size_t{16} << 20;
-    if (kept_().size > largest_kept) kept_() = {};
+    if (address && kept_().size > largest_kept) kept_() = {};
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
@@ -189,6 +189,7 @@ class Jitted final : public Compiled {
         kernel_(code_.function<Kernel>("kernel")),
         streaming_(reinterpret_cast<Kernel*>(code_.try_find("kernel_streaming"))) {
     tiling = chosen;
+    for (const ir::Buffer& buffer : program_.buffers) dims_ += buffer.dims.size();
   }
 
   void run(const Arguments& arguments, std::int64_t begin, std::int64_t end) const override {
@@ -210,10 +211,10 @@ class Jitted final : public Compiled {
                   tiling.extents, begin, end);
   }
   bool has_empty_input(const Arguments& arguments) const {
-    const auto rank = static_cast<std::size_t>(program_.buffers[0].rank());
-    std::size_t dims = 0;
-    for (const ir::Buffer& buffer : program_.buffers) dims += buffer.dims.size();
-    return std::find(arguments.dims + rank, arguments.dims + dims, 0) != arguments.dims + dims;
+    for (std::size_t i = tiling.extents.size(); i < dims_; ++i) {
+      if (arguments.dims[i] == 0) return true;
+    }
+    return false;
   }
   bool is_large(const Arguments& arguments) const {
     std::int64_t bytes = ir::bits_of(program_.buffers[0].type) / 8;
@@ -225,6 +226,7 @@ class Jitted final : public Compiled {
   }
 
   ir::Program program_;
+  std::size_t dims_ = 0;  // of all buffers
   ObjectCode code_;
   std::int64_t (*scratch_)(const std::int64_t*);
   Kernel* kernel_;

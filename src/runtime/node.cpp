@@ -147,10 +147,22 @@ void NodePool::retire(NodePool& pool) {
   retired.pools.push_back(&pool);
 }
 
+void NodePool::add_slab() {
+  slabs_.push_back({std::make_unique<Node[]>(slab_size)});
+  for (std::size_t i = 0; i < slab_size; ++i) {
+    Node& node = slabs_.back().nodes[i];
+    node.pool = this;
+    node.slab = slabs_.size() - 1;
+    node.next_free = free_;
+    free_ = &node;
+  }
+}
+
 Node& NodePool::pop_free() {
-  // After a while it goes on with those that came back meanwhile, which are in the caches: a list that thousands of
+  // Every few it goes on with those that came back meanwhile, which are in the caches: the long list that thousands of
   // commands in flight have left is not gone through again and again.
-  if ((!free_ || ++popped_ >= slab_size) && returned_.load(std::memory_order_relaxed)) {
+  constexpr std::size_t few = 16;
+  if ((!free_ || ++popped_ >= few) && returned_.load(std::memory_order_relaxed)) {
     if (free_) older_.push_back(free_);
     free_ = returned_.exchange(nullptr, std::memory_order_acquire);
     popped_ = 0;
@@ -158,15 +170,7 @@ Node& NodePool::pop_free() {
     free_ = older_.back();
     older_.pop_back();
   }
-  if (!free_) {
-    slabs_.push_back(std::make_unique<Node[]>(slab_size));
-    for (std::size_t i = 0; i < slab_size; ++i) {
-      Node& node = slabs_.back()[i];
-      node.pool = this;
-      node.next_free = free_;
-      free_ = &node;
-    }
-  }
+  if (!free_) add_slab();
   Node& node = *free_;
   free_ = node.next_free;
   node.refs.store(1, std::memory_order_relaxed);
@@ -176,6 +180,7 @@ Node& NodePool::pop_free() {
 Node& NodePool::take(DeviceState& device) {
   Node& node = pop_free();
   node.begin(++last_serial_);
+  slabs_[node.slab].may_be_pending = true;
   node.device = Ref<DeviceState>(&device);
   node.device_number = device.number;
   node.state.store(static_cast<std::uint32_t>(Status::pending), std::memory_order_relaxed);
@@ -221,12 +226,15 @@ Ref<Node> NodePool::try_share(Node& node) noexcept {
   return {};
 }
 
-std::vector<Ref<Node>> NodePool::pending_commands() const {
+std::vector<Ref<Node>> NodePool::pending_commands() {
   std::vector<Ref<Node>> pending;
-  for (const auto& slab : slabs_) {
+  for (Slab& slab : slabs_) {
+    if (!slab.may_be_pending) continue;
+    slab.may_be_pending = false;
     for (std::size_t i = 0; i < slab_size; ++i) {
-      Node& node = slab[i];
+      Node& node = slab.nodes[i];
       if (node.id == 0 || node.is_settled()) continue;
+      slab.may_be_pending = true;
       if (Ref<Node> shared = try_share(node)) pending.push_back(std::move(shared));
     }
   }

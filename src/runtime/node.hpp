@@ -86,6 +86,7 @@ struct alignas(64) Node final : graph::Node {
   unsigned device_number = 0;
   NodePool* pool = nullptr;
   Node* next_free = nullptr;
+  std::size_t slab = 0;  // of the pool's
 
   // Set before the node enters the order.
   Ref<DeviceState> device;  // until it is back in the pool; null for a command that was done at once
@@ -133,16 +134,21 @@ class NodePool {
   void give_back(Node& node) noexcept;
 
   // The nodes of commands that are not settled; under the order lock.
-  std::vector<Ref<Node>> pending_commands() const;
+  std::vector<Ref<Node>> pending_commands();
   // A reference to a node that may be on its way back to the pool: empty if it is.
   static Ref<Node> try_share(Node& node) noexcept;
 
  private:
   static constexpr std::size_t slab_size = 64;
+  struct Slab {
+    std::unique_ptr<Node[]> nodes;
+    bool may_be_pending = false;  // whether a node was taken since all of them were seen settled
+  };
 
   Node& pop_free();
+  void add_slab();
 
-  std::vector<std::unique_ptr<Node[]>> slabs_;
+  std::vector<Slab> slabs_;
   Node* free_ = nullptr;      // a list
   std::size_t popped_ = 0;    // since that list was begun
   std::vector<Node*> older_;  // more such lists
