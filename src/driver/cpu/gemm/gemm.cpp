@@ -10,10 +10,10 @@ namespace tessera::driver::cpu {
 
 namespace {
 
-// A piece has at least 2^21 products, some 30 µs in f32: enough to be worth handing over (1 µs), little enough that two
-// threads share a product of 256 by 256 well. And not more than 2^30 of them, some 10 to 20 ms: then a cancelled
-// command ends soon.
-constexpr double min_products = double{1 << 21};
+// A piece has at least 2^19 products, some 10 µs in f32: enough to be worth handing over (1 µs), little enough that two
+// threads share a product of 128 by 128 by 128 (with one piece: half of the speed). And not more than 2^30 of them,
+// some 10 to 20 ms: then a cancelled command ends soon.
+constexpr double min_products = double{1 << 19};
 constexpr double max_products = double{1 << 30};
 // Pieces a worker: one that begins late or is interrupted leaves some to the others.
 constexpr std::int64_t pieces_per_worker = 4;

@@ -15,7 +15,7 @@ struct Row {
   using Loaded = Vector<Element, Kind::lanes>;
   static constexpr int many = 4;
   // Sums or values of a that stay in the L1 cache.
-  static constexpr Index chunk = 1024;
+  static constexpr Index chunk = (Index{16} << 10) / Index{sizeof(Packed)};
 
   const Element* a;
   Index a_column;
