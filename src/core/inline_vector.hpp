@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <type_traits>
@@ -23,6 +24,14 @@ class InlineVector {
       more_.push_back(value);
     }
     ++size_;
+  }
+  void assign(const T* values, std::size_t count) {
+    if (count <= N) {
+      std::copy_n(values, count, inline_);
+    } else {
+      more_.assign(values, values + count);
+    }
+    size_ = count;
   }
   // Keeps the room of longer lists.
   void clear() noexcept { size_ = 0; }

@@ -5,6 +5,7 @@
 #include "core/inline_vector.hpp"
 #include "ir/ir.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,9 +15,17 @@ namespace tessera::driver {
 
 // A program that the device can run; what it holds is the driver's own business.
 class Executable {
+ public:
+  // Whether pieces() and launch() need not wait for a compiler.
+  bool is_ready() const noexcept { return is_ready_.load(std::memory_order_acquire); }
+
  protected:
   Executable() = default;
   ~Executable() = default;
+  void set_ready() noexcept { is_ready_.store(true, std::memory_order_release); }
+
+ private:
+  std::atomic<bool> is_ready_{false};
 };
 
 // One call of an executable: addresses in the device's memory, extents, and the scalars' bits. What most calls have
@@ -56,8 +65,6 @@ class Driver {
   // others that need it too wait there. The same program gives the same executable, which lives as long as the driver.
   // Errc::unsupported if the device cannot run such a program.
   virtual const Executable& compile(const ir::Program& program) = 0;
-  // Whether pieces() and launch() need not wait for a compiler.
-  virtual bool is_ready(const Executable& executable) const noexcept = 0;
   // Into how many pieces the work can be cut, at least one; pieces run in any order, at the same time. Throws Error if
   // the program cannot be compiled; the next call tries again.
   virtual std::int64_t pieces(const Launch& launch) = 0;

@@ -185,8 +185,7 @@ void Kernel::set_defaults() {
 }
 
 void Kernel::bind(const Params& given, Arguments& arguments) const {
-  const std::size_t first = arguments.size();
-  for (const Argument& argument : defaults) arguments.push_back(argument);
+  arguments.assign(defaults.data(), defaults.size());
   for (const Param& param : given) {
     const auto spec = std::ranges::find(params, param.name, &ParamSpec::name);
     if (spec == params.end()) [[unlikely]]
@@ -195,11 +194,11 @@ void Kernel::bind(const Params& given, Arguments& arguments) const {
     if (spec->kind != Kind::number || !param.value.is_number() || !spec->allows(argument.number)) [[unlikely]]
       check_value(*this, *spec, param.value);
     argument.is_given = true;
-    arguments[first + static_cast<std::size_t>(spec - params.begin())] = argument;
+    arguments[static_cast<std::size_t>(spec - params.begin())] = argument;
   }
   if (given.size() == params.size()) return;
   for (std::size_t i = 0; i < params.size(); ++i) {
-    if (params[i].is_required && !arguments[first + i].is_given) {
+    if (params[i].is_required && !arguments[i].is_given) {
       throw Error(Errc::invalid_parameter,
                   text("[", name, "] needs the parameter '", params[i].name, "', ", described(params[i].kind)));
     }

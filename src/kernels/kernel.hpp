@@ -127,7 +127,7 @@ struct Kernel {
     if (given > inputs.size() || given + optional_inputs < inputs.size()) [[unlikely]]
       throw_count(given);
   }
-  // Appends the parameters' values, in the order of `params`, with their defaults.
+  // The parameters' values, in the order of `params`, with their defaults.
   void bind(const Params& given, Arguments& arguments) const;
   KernelInfo info() const;
 

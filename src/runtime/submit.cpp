@@ -251,7 +251,7 @@ Ref<Node> DeviceState::enqueue(const Call& call, Prepared& prepared, bool blocks
 
   std::unique_ptr<TraceRecord> trace = begin_trace_record();
   const bool may_run_here = scheduler->may_use_caller();
-  const bool is_ready = prepared.launch.elements == 0 || driver->is_ready(*prepared.launch.executable);
+  const bool is_ready = prepared.launch.elements == 0 || prepared.launch.executable->is_ready();
   const bool is_small = is_ready && work_of(prepared) <= small_bytes && may_run_here && !is_dropped;
   std::unique_lock lock(order);
   if (core::FailurePtr freed = check_not_freed(prepared)) [[unlikely]] {

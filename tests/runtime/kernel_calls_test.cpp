@@ -359,7 +359,7 @@ TEST(KernelCalls, A_kernel_that_many_threads_call_at_once_is_compiled_once) {
 // The CPU with a compiler that takes its time, and that may fail.
 class SlowCompiler final : public driver::Driver {
  public:
-  std::atomic<bool> may_compile{false}, is_compiled{false};
+  std::atomic<bool> may_compile{false};
   std::atomic<int> failures{0};
 
   const DeviceInfo& info() const override { return below_->info(); }
@@ -370,11 +370,9 @@ class SlowCompiler final : public driver::Driver {
   void fill_zero(std::byte* to, std::size_t bytes) override { below_->fill_zero(to, bytes); }
   std::byte* host_address(std::byte* address) override { return below_->host_address(address); }
   const driver::Executable& compile(const ir::Program& program) override { return below_->compile(program); }
-  bool is_ready(const driver::Executable&) const noexcept override { return is_compiled; }
   std::int64_t pieces(const driver::Launch& launch) override {
     may_compile.wait(false);
     if (failures-- > 0) throw Error(Errc::device_failure, "the compiler ran out of ideas");
-    is_compiled = true;
     return below_->pieces(launch);
   }
   void launch(const driver::Launch& launch, std::int64_t piece) override { below_->launch(launch, piece); }

@@ -107,9 +107,6 @@ class CpuDriver final : public Driver {
     }
     return *executables_.emplace(hash, std::make_unique<CpuExecutable>(program))->second;
   }
-  bool is_ready(const Executable& executable) const noexcept override {
-    return static_cast<const CpuExecutable&>(executable).is_ready();
-  }
   std::int64_t pieces(const Launch& launch) override {
     if (launch.elements == 0) return 1;
     CpuExecutable& executable = executable_of(launch);
@@ -119,9 +116,10 @@ class CpuDriver final : public Driver {
     if (launch.elements == 0) return;
     CpuExecutable& executable = executable_of(launch);
     const compile::Compiled& code = executable.code();
+    const compile::Arguments arguments = arguments_of(launch);
+    if (launch.elements <= executable.one_tile()) return code.run(arguments, 0, 1);
     const std::int64_t count = tiles(code, executable, launch);
     const std::int64_t parts = pieces_of(launch, executable, count);
-    const compile::Arguments arguments = arguments_of(launch);
     if (parts == 1) return code.run(arguments, 0, count);
     // Not piece * count / parts, which might overflow.
     const std::int64_t each = count / parts, more = count % parts;

@@ -2,6 +2,8 @@
 
 #include "ir/analysis.hpp"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace tessera::driver::cpu {
@@ -9,6 +11,15 @@ namespace tessera::driver::cpu {
 namespace {
 
 std::atomic<std::uint64_t> compilation_count{0};
+
+std::int64_t elements_of_one_tile(const compile::Compiled& code, std::size_t output_rank) {
+  if (code.tiling.extents.size() != output_rank) return 0;  // it cuts by rules of its own
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (const std::int64_t extent : code.tiling.extents) {
+    if (extent != 0) least = std::min(least, extent);
+  }
+  return least;
+}
 
 }  // namespace
 
@@ -32,7 +43,9 @@ const compile::Compiled& CpuExecutable::compiled() {
     ++failures_;
     throw;
   }
+  one_tile_ = elements_of_one_tile(*code_, program_.buffers[0].dims.size());
   ready_.store(code_.get(), std::memory_order_release);
+  set_ready();
   return *code_;
 }
 

@@ -18,8 +18,6 @@ class CpuExecutable final : public Executable {
   explicit CpuExecutable(ir::Program program);
 
   const ir::Program& program() const noexcept { return program_; }
-  bool is_ready() const noexcept { return ready_.load(std::memory_order_acquire) != nullptr; }
-
   // The code. The first thread compiles; those that come meanwhile wait for it and share what comes of it, also an
   // Error. After an Error the next one tries again.
   const compile::Compiled& code() {
@@ -27,6 +25,8 @@ class CpuExecutable final : public Executable {
     return code ? *code : compiled();
   }
 
+  // An output of so many elements is one tile, whatever its shape; once it is ready.
+  std::int64_t one_tile() const noexcept { return one_tile_; }
   // Whether the code's tiles are pieces already; once it is ready.
   bool is_cut() const noexcept { return ready_.load(std::memory_order_acquire)->is_cut(); }
 
@@ -38,6 +38,7 @@ class CpuExecutable final : public Executable {
 
   const ir::Program program_;
   const int weight_;
+  std::int64_t one_tile_ = 0;
   std::atomic<const compile::Compiled*> ready_{nullptr};
   std::atomic<std::uint64_t> failures_{0};
   std::mutex mutex_;

@@ -42,7 +42,6 @@ class SimulatedDriver final : public Driver {
   std::byte* host_address(std::byte* address) override { return below_->host_address(address); }
 
   const Executable& compile(const ir::Program& program) override { return below_->compile(program); }
-  bool is_ready(const Executable& executable) const noexcept override { return below_->is_ready(executable); }
   std::int64_t pieces(const Launch& launch) override { return below_->pieces(launch); }
 
   void launch(const Launch& launch, std::int64_t piece) override {
