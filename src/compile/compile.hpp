@@ -39,6 +39,9 @@ class Compiled {
   virtual void run(const Arguments& arguments, std::int64_t begin, std::int64_t end) const = 0;
 };
 
+// Which axes of the output must not be cut: those along which the program reduces, or asks how large its tile is.
+std::vector<bool> whole_axes(const ir::Program& program);
+
 // The tiles that the caller asked for, else such that no axis is cut along which the program reduces.
 Tiling choose_tiling(const ir::Program& program);
 

@@ -47,7 +47,7 @@ class Cuts {
     for (const ir::Region& region : program.regions) look_at_uses(region.results);
   }
 
-  bool is_whole(std::size_t axis) const { return is_whole_[axis]; }
+  const std::vector<bool>& whole() const { return is_whole_; }
 
  private:
   void look_at(const Op& op);
@@ -157,16 +157,20 @@ bool reads_across(const ir::Program& program) {
 
 }  // namespace
 
+std::vector<bool> whole_axes(const ir::Program& program) {
+  return program.whole.empty() ? Cuts(program).whole() : program.whole;
+}
+
 Tiling choose_tiling(const ir::Program& program) {
   if (!program.tile.empty()) return {program.tile};
-  const Cuts cuts(program);
+  const std::vector<bool> whole = whole_axes(program);
   const auto any = [&](auto is) { return std::ranges::any_of(program.ops, is); };
   const std::vector<std::int64_t>& dims = program.buffers.front().dims;
   const std::size_t rank = dims.size();
   std::int64_t rows = block_rows, columns = rank < 2 ? line : block_columns;
   if (any([](const Op& op) { return op.code == Code::mma; }) || reads_across(program)) {
     rows = columns = square;
-  } else if (any([&](const Op& op) { return is_widened(program, op); })) {
+  } else if (any([&](const Op& op) { return op.code == Code::pick || is_widened(program, op); })) {
     rows = halo_rows;
     columns = halo_columns;
   } else if (any([](const Op& op) { return ir::is_reduction(op.code); })) {
@@ -177,7 +181,7 @@ Tiling choose_tiling(const ir::Program& program) {
   Tiling tiling;
   for (std::size_t axis = 0; axis < rank; ++axis) {
     const std::int64_t cut = axis + 1 == rank ? columns : axis + 2 == rank ? rows : 1;
-    tiling.extents.push_back(cuts.is_whole(axis) ? 0 : cut);
+    tiling.extents.push_back(whole[axis] ? 0 : cut);
   }
   return tiling;
 }

@@ -192,7 +192,7 @@ bool is_same_code(const Program& a, const Program& b) {
   return std::ranges::equal(a.buffers, b.buffers, is_same_buffer) &&
          std::ranges::equal(a.scalars, b.scalars, is_same_scalar) && std::ranges::equal(a.ops, b.ops, is_same_op) &&
          std::ranges::equal(a.regions, b.regions, is_same_region) && a.same_extents == b.same_extents &&
-         a.tile == b.tile && a.idiom.name == b.idiom.name && a.idiom.numbers == b.idiom.numbers;
+         a.tile == b.tile && a.whole == b.whole && a.idiom.name == b.idiom.name && a.idiom.numbers == b.idiom.numbers;
 }
 
 std::size_t hash_code(const Program& program) {

@@ -277,6 +277,20 @@ Id Builder::slice(Id a, const std::vector<Id>& start, const Extents& shape) {
   return make({.code = Code::slice, .type = op.type, .operands = std::move(operands), .shape = shape});
 }
 
+Id Builder::pick(Id a, const std::vector<Id>& start, const Extents& extents, const std::vector<Id>& indices,
+                 Border border, std::vector<std::int64_t> steps) {
+  std::vector<Id> operands = {a};
+  operands.insert(operands.end(), start.begin(), start.end());
+  operands.insert(operands.end(), extents.begin(), extents.end());
+  operands.insert(operands.end(), indices.begin(), indices.end());
+  return make({.code = Code::pick,
+               .type = program_[a].type,
+               .border = border,
+               .operands = std::move(operands),
+               .shape = meet(program_, indices),
+               .list = std::move(steps)});
+}
+
 Id Builder::reduce(Code code, Id a, int axis) {
   const Type type = result_type(program_, code, {{a}});
   const Id one = index(1);

@@ -48,6 +48,9 @@ class Builder {
   Id reshape(Id a, const Extents& shape);
   Id transpose(Id a, const std::vector<std::int64_t>& axes);
   Id slice(Id a, const std::vector<Id>& start, const Extents& shape);
+  // Part of a buffer of these extents, from `start` on, read at `indices`.
+  Id pick(Id a, const std::vector<Id>& start, const Extents& extents, const std::vector<Id>& indices, Border border,
+          std::vector<std::int64_t> steps = {});
   Id reduce(Code code, Id a, int axis);
   Id mma(Id a, Id b, Id c);
 

@@ -100,6 +100,26 @@ Value load(const Op& op, const std::byte* buffer, std::span<const std::int64_t> 
   return offsets.gather(op.type, buffer);
 }
 
+Value pick(const Op& op, const Array& part, std::span<const Value> start, std::span<const Value> extents,
+           std::span<const Value> indices, const Dims& dims) {
+  Offsets offsets(dims);
+  const auto number = [](const Value& value) { return *value->data<std::int64_t>(); };
+  const bool is_empty = std::ranges::any_of(extents, [&](const Value& extent) { return number(extent) <= 0; });
+  const Dims strides = strides_of(part.dims());
+  for (std::size_t axis = 0; axis < indices.size(); ++axis) {
+    const Array& index = *indices[axis];
+    const std::int64_t step = op.list.empty() ? 1 : op.list[axis];
+    Dims offset(index.data<std::int64_t>(), index.data<std::int64_t>() + index.size());
+    for (std::int64_t& item : offset) {
+      const std::int64_t found = is_empty ? -1 : at_border(item, number(extents[axis]), op.border, step);
+      const std::int64_t at = found < 0 ? -1 : found - number(start[axis]);
+      item = at < 0 || at >= part.dims()[axis] ? Offsets::outside : at * strides[axis];
+    }
+    offsets.add(offset, index.dims());
+  }
+  return offsets.gather(op.type, part.data<std::byte>());
+}
+
 namespace {
 
 // The elements of a result, one from those of the operands at the same place.

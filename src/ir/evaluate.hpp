@@ -17,6 +17,9 @@ Value iota(const Dims& dims, int axis);
 // `indices` are broadcast to dims.
 Value load(const Op& op, const std::byte* buffer, std::span<const std::int64_t> buffer_dims,
            std::span<const Value> indices, const Dims& dims);
+// The same from a part of a buffer, which begins at `start`.
+Value pick(const Op& op, const Array& part, std::span<const Value> start, std::span<const Value> extents,
+           std::span<const Value> indices, const Dims& dims);
 // Codes from neg to nearest; the operands are of the result's shape.
 Value pointwise(const Op& op, std::span<const Value> operands);
 Value reshape(const Value& x, const Dims& dims);

@@ -173,6 +173,11 @@ Value Interpreter::evaluate(const Op& op) {
       return transpose(*operands[0], op.list);
     case Code::slice:
       return slice(*operands[0], std::span<const Value>(operands).subspan(1), dims);
+    case Code::pick: {
+      const std::size_t rank = operands.size() / 3;
+      const std::span<const Value> all = operands;
+      return pick(op, *operands[0], all.subspan(1, rank), all.subspan(1 + rank, rank), all.subspan(1 + 2 * rank), dims);
+    }
     default:
       return mma(operands[0], operands[1], operands[2]);
   }

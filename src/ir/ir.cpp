@@ -32,7 +32,8 @@ constexpr std::string_view names[] = {"constant",   "scalar",
                                       "select",     "fma",
                                       "convert",    "nearest",  //
                                       "broadcast",  "reshape",
-                                      "transpose",  "slice",  //
+                                      "transpose",  "slice",
+                                      "pick",  //
                                       "reduce_sum", "reduce_product",
                                       "reduce_max", "reduce_min",
                                       "argmax",     "mma",

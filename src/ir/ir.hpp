@@ -84,6 +84,10 @@ enum class Code : std::uint8_t {
   reshape,    // the same elements in row-major order
   transpose,  // axis i of the result is axis list[i] of the operand
   slice,      // operands: value, then a start (rank 0, s64) for each axis; outside of the operand: zero
+  // The value read as load reads a buffer, of which it is a part. operands: value; then for each axis of it where in
+  // the buffer the part begins (rank 0, s64); then for each axis the buffer's extent (rank 0, s64); then an index for
+  // each axis. What the border rule gives outside of the part is zero.
+  pick,
 
   // Along `axis`, which stays with extent 1. Over no elements: sum 0, product 1, max and min the type's least and
   // greatest (∓infinity), argmax 0.
@@ -112,7 +116,7 @@ struct Op {
   int region = 0;  // where it stands
   std::vector<Id> operands = {};
   std::vector<Id> shape = {};           // extents, outermost first; each an id of a value of rank 0 and type s64
-  std::vector<std::int64_t> list = {};  // transpose: the permutation; load: steps (empty: all 1)
+  std::vector<std::int64_t> list = {};  // transpose: the permutation; load, pick: steps (empty: all 1)
 
   friend bool operator==(const Op&, const Op&) = default;
 };
@@ -161,12 +165,25 @@ struct Program {
   std::vector<Region> regions;  // 0 is the body
   std::vector<SameExtent> same_extents;
   std::vector<std::int64_t> tile;  // the tile's shape, one for each axis of the output, if the caller chose it
+  std::vector<bool> whole;         // axes of the output that must not be cut, where it is known; empty: to be found out
   Idiom idiom;
 
   const Op& operator[](Id id) const { return ops[static_cast<std::size_t>(id)]; }
   const Region& body() const { return regions.front(); }
   Id stored() const { return ops[static_cast<std::size_t>(body().ops.back())].operands.front(); }
 };
+
+// The operands of a pick, and of a load where it has the same.
+inline std::span<const Id> starts_of(const Op& pick) {
+  return std::span(pick.operands).subspan(1, pick.operands.size() / 3);
+}
+inline std::span<const Id> extents_of(const Op& pick) {
+  return std::span(pick.operands).subspan(1 + pick.operands.size() / 3, pick.operands.size() / 3);
+}
+inline std::span<const Id> indices_of(const Op& op) {
+  return op.code == Code::pick ? std::span(op.operands).subspan(1 + 2 * (op.operands.size() / 3))
+                               : std::span(op.operands);
+}
 
 // The value of a constant of an integer type; false if it is none.
 inline bool is_constant(const Program& program, Id id, std::int64_t& value) noexcept {

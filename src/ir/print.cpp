@@ -89,6 +89,10 @@ std::string right_side(const Program& program, const Op& op) {
       return text(name, " ", values(op.operands), " ", integers(op.list));
     case Code::slice:
       return text(name, " %", op.operands[0], " from [", values(std::span(op.operands).subspan(1)), "]");
+    case Code::pick:
+      return text(name, " %", op.operands[0], " from [", values(starts_of(op)), "] of [", values(extents_of(op)),
+                  "] at [", values(indices_of(op)), "]", to_string(op.border),
+                  op.list.empty() ? "" : " steps " + integers(op.list));
     case Code::result:
       return text(name, " ", op.index, " of %", op.operands[0]);
     default:

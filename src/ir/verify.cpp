@@ -44,6 +44,7 @@ class Verifier {
   void check_load(Id id) const;
   void check_pointwise(Id id) const;
   void check_moved(Id id) const;
+  void check_pick(Id id) const;
   void check_reduced(Id id) const;
   void check_loop(Id id) const;
   void check_store() const;
@@ -63,6 +64,8 @@ void Verifier::check_heading() const {
   for (const std::int64_t extent : program_.tile) {
     if (extent < 0) fail(program_, text("the tile has a negative extent, ", extent));
   }
+  if (!program_.whole.empty() && static_cast<int>(program_.whole.size()) != rank)
+    fail(program_, text("which axes are whole is said for ", program_.whole.size(), " and the output has ", rank));
   for (const SameExtent& same : program_.same_extents) {
     const auto buffer = static_cast<std::size_t>(same.buffer);
     if (buffer >= program_.buffers.size() || same.axis >= program_.buffers[buffer].rank() || same.output_axis >= rank)
@@ -127,6 +130,7 @@ void Verifier::check_op(Id id) const {
   if (code == Code::load) return check_load(id);
   if (is_pointwise(code)) return check_pointwise(id);
   if (code <= Code::slice) return check_moved(id);
+  if (code == Code::pick) return check_pick(id);
   if (code <= Code::mma) return check_reduced(id);
   if (code <= Code::result) return check_loop(id);
 }
@@ -209,6 +213,21 @@ void Verifier::check_moved(Id id) const {
               "its extents are those of its operand");
     }
   }
+}
+
+void Verifier::check_pick(Id id) const {
+  const Op& op = program_[id];
+  require(!op.operands.empty(), id, "it takes an operand");
+  const Op& from = program_[op.operands.front()];
+  require(op.type == from.type, id, "it has the type of its operand");
+  require(op.operands.size() == 1 + 3 * from.shape.size(), id,
+          "it takes a start, an extent and an index for each axis");
+  for (const Id start : starts_of(op)) require(is_index(start), id, "a start must be a single number of type s64");
+  for (const Id extent : extents_of(op)) require(is_index(extent), id, "an extent must be a single number of type s64");
+  for (const Id index : indices_of(op)) require(program_[index].type == Type::s64, id, "an index must be of type s64");
+  require(is_same_shape(program_, op.shape, meet(program_, indices_of(op))), id, "it has the shape of its indices");
+  require(op.list.empty() || op.list.size() == from.shape.size(), id, "it takes a step for each axis");
+  require(std::ranges::all_of(op.list, [](std::int64_t step) { return step >= 1; }), id, "a step must be 1 or more");
 }
 
 void Verifier::check_reduced(Id id) const {

@@ -21,12 +21,14 @@ namespace {
 
 using Kind = ParamSpec::Kind;
 
+Tile luma(const Tile& r, const Tile& g, const Tile& b) { return r * 0.299f + g * 0.587f + b * 0.114f; }
+
 struct Rgb {
   Rgb(const Input& x, const Output& z) : r(channel(x, z, 0)), g(channel(x, z, 1)), b(channel(x, z, 2)) {}
   Tile r, g, b;
 
   Tile dot(float fr, float fg, float fb) const { return r * fr + g * fg + b * fb; }
-  Tile luma() const { return dot(0.299f, 0.587f, 0.114f); }
+  Tile luma() const { return kernels::luma(r, g, b); }
 };
 
 // What the channels 0, 1 and 2 of z's pixels are.
@@ -50,9 +52,11 @@ Plan::Scalar scalar(const Call& call, std::string_view param) { return {param, f
 
 // --- grayscale
 
-Tile gray_of(const Input& x, const Output& z) {
-  if (x.dtype() == f32) return Rgb(x, z).luma();
-  const auto part = [&](int number) { return tile::cast<std::uint32_t>(x.at({z.index(0), number})); };
+// channel(0), (1) and (2) are red, green and blue.
+template <class Channel>
+Tile gray(DType dtype, const Channel& channel) {
+  if (dtype == f32) return luma(channel(0), channel(1), channel(2));
+  const auto part = [&](int number) { return tile::cast<std::uint32_t>(channel(number)); };
   const Tile sum = part(0) * 9798 + part(1) * 19235 + part(2) * 3735;
   return tile::cast<std::uint8_t>((sum + 16384) >> 15);
 }
@@ -66,16 +70,18 @@ Plan plan_grayscale(const Call& call) {
     return pixels_plan(call, {}, [image] {
       const Output z;
       const Input x(0);
-      z.store(keep_alpha(z, image, tile::load_like(x, z), gray_of(x, z)));
+      z.store(keep_alpha(z, image, tile::load_like(x, z),
+                         gray(x.dtype(), [&](int number) { return x.at({z.index(0), number}); })));
     });
   }
   if (out != flat && out != Shape{image.height, image.width, 1}) check_output_shape(call, flat);
   Plan plan;
-  plan.shapes = {Shape{image.height * image.width}, image.pixels()};
-  plan.fixed = {{1, 1}};
-  plan.body = [] {
+  plan.shapes = {flat, image.rows()};
+  plan.variant = text("channels ", image.channels);
+  plan.body = [step = image.step()] {
     const Output z;
-    z.store(gray_of(Input(0), z));
+    const Input x(0);
+    z.store(gray(x.dtype(), [&](int number) { return x.at({z.index(0), z.index(1) * step + number}); }));
   };
   return plan;
 }

@@ -186,6 +186,7 @@ int Analysis::cost_of(Id id, std::vector<int>& known) const {
 void Analysis::find_materialised() {
   std::vector<int> uses_elsewhere(program_.ops.size());  // by reductions and at other points
   std::vector<int> uses(program_.ops.size());
+  std::vector<bool> is_picked(program_.ops.size());  // read as if it were a buffer
   std::vector<bool> in_inline_region(program_.regions.size());
   for (std::size_t number = 1; number < program_.regions.size(); ++number) {
     const ir::Region& region = program_.regions[number];
@@ -197,6 +198,7 @@ void Analysis::find_materialised() {
     if (!is_live[id]) continue;
     const bool moves =
         is_reduction(op.code) || op.code == Code::slice || op.code == Code::mma || (op.code == Code::load);
+    if (op.code == Code::pick) is_picked[static_cast<std::size_t>(op.operands[0])] = true;
     for (Id operand : op.operands) {
       ++uses[static_cast<std::size_t>(operand)];
       if (moves) ++uses_elsewhere[static_cast<std::size_t>(operand)];
@@ -215,8 +217,8 @@ void Analysis::find_materialised() {
     constexpr int dear_when_shifted = 3;
     const int price = cost_of(static_cast<Id>(id), known);
     const bool is_shared = uses[id] > 1 && uses_elsewhere[id] > 0;
-    const bool is_kept =
-        is_reduction(op.code) || (is_shared && price >= dear) || (uses_elsewhere[id] > 1 && price >= dear_when_shifted);
+    const bool is_kept = is_picked[id] || is_reduction(op.code) || (is_shared && price >= dear) ||
+                         (uses_elsewhere[id] > 1 && price >= dear_when_shifted);
     if (!is_kept) continue;
     is_materialised[id] = true;
     known[id] = 1;

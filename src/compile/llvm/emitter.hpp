@@ -96,12 +96,21 @@ class Emitter {
 
   // Memory (memory.cpp).
   Lanes loaded(ir::Id id, const Point& point);
+  // What a load or pick reads: where it is, its extents, and what of it is there, from `starts` on.
+  struct Source {
+    llvm::Value* base = nullptr;
+    std::vector<llvm::Value*> extents, present, starts;  // no starts: from the beginning
+    bool is_input = false;
+  };
+  Source source_of(const ir::Op& op);
+  Lanes load_from(const Source& source, ir::Type type, std::span<const Lanes> indices);
+  bool is_inside(const ir::Op& op, std::size_t axis) const;
   bool is_inside(ir::Id index, int buffer, int axis) const;
   llvm::Value* inside_border(const ir::Op& op, std::size_t axis, llvm::Value* index, llvm::Value* extent,
                              llvm::Value*& is_inside);
   Lanes load_from(llvm::Value* base, ir::Type type, const Lanes& offset, bool is_input = false);
-  llvm::Value* load_lane_by_lane(const ir::Op& op, const Values& indices);
-  llvm::Value* load_scalar_checked(const ir::Op& op, std::span<llvm::Value* const> indices);
+  llvm::Value* load_lane_by_lane(const ir::Op& op, const Source& source, const Values& indices);
+  llvm::Value* load_scalar_checked(const ir::Op& op, const Source& source, std::span<llvm::Value* const> indices);
   llvm::Value* from_memory(ir::Type type, llvm::Value* value);
   llvm::Value* to_memory(ir::Type type, llvm::Value* value);
   Lanes from_scratch(ir::Id id, const Point& point);

@@ -21,7 +21,40 @@ llvm::Align align_of(ir::Type type) { return llvm::Align(static_cast<std::uint64
 
 }  // namespace
 
-// Whether the index of a load surely is inside of the buffer, at every point of the tile.
+Emitter::Source Emitter::source_of(const ir::Op& op) {
+  if (op.code == Code::load) {
+    const auto buffer = static_cast<std::size_t>(op.index);
+    return {buffers_[buffer], dims_[buffer], dims_[buffer], {}, true};
+  }
+  Source source{scratch_of_.at(op.operands[0]), {}, extents_of(op.operands[0]), {}, false};
+  for (Id extent : ir::extents_of(op)) source.extents.push_back(scalar(extent));
+  for (Id start : ir::starts_of(op)) source.starts.push_back(scalar(start));
+  return source;
+}
+
+Emitter::Lanes Emitter::load_from(const Source& source, ir::Type type, std::span<const Lanes> indices) {
+  Values places(indices.begin(), indices.end());
+  for (std::size_t axis = 0; axis < source.starts.size(); ++axis) {
+    places[axis] = add_places(places[axis], uniform(b_.CreateNeg(source.starts[axis])));
+  }
+  return load_from(source.base, type, offset_of(places, source.present), source.is_input);
+}
+
+// Whether an index of a load or pick surely is inside of what it reads, at every point of the tile.
+bool Emitter::is_inside(const ir::Op& op, std::size_t axis) const {
+  const Id index = ir::indices_of(op)[axis];
+  if (op.code == Code::load) return is_inside(index, op.index, static_cast<int>(axis));
+  const ir::Op& extent = program_[ir::extents_of(op)[axis]];
+  if (extent.code == Code::dim) return is_inside(index, extent.index, extent.axis);
+  std::int64_t known = 0, value = 0;
+  if (!ir::is_constant(program_, ir::extents_of(op)[axis], known)) return false;
+  if (ir::is_constant(program_, index, value)) return value >= 0 && value < known;
+  const ir::Op& place = program_[index];
+  return place.code == Code::iota &&
+         ir::is_constant(program_, place.shape[static_cast<std::size_t>(place.axis)], value) && value <= known;
+}
+
+// Whether the index of a load surely is inside of the buffer.
 bool Emitter::is_inside(Id index, int buffer, int axis) const {
   const ir::Op& op = program_[index];
   const std::int64_t known = program_.buffers[static_cast<std::size_t>(buffer)].dims[static_cast<std::size_t>(axis)];
@@ -61,15 +94,16 @@ Emitter::Lanes Emitter::offset_of(std::span<const Lanes> indices, std::span<Valu
 
 Emitter::Lanes Emitter::loaded(Id id, const Point& point) {
   const ir::Op& op = program_[id];
-  const auto buffer = static_cast<std::size_t>(op.index);
+  const Source source = source_of(op);
+  const std::span<const Id> operands = ir::indices_of(op);
   const bool is_safe_here = std::ranges::find(safe_loads_, id) != safe_loads_.end() &&
                             std::ranges::find(safe_places_, point.back()) != safe_places_.end();
   Values indices;
   std::vector<bool> is_checked;
-  for (std::size_t axis = 0; axis < op.operands.size(); ++axis) {
-    indices.push_back(eval(op.operands[axis], operand_point(op, op.operands[axis], point)));
-    const bool is_last = axis + 1 == op.operands.size();
-    is_checked.push_back(!is_inside(op.operands[axis], op.index, static_cast<int>(axis)) && !(is_last && is_safe_here));
+  for (std::size_t axis = 0; axis < operands.size(); ++axis) {
+    indices.push_back(eval(operands[axis], operand_point(op, operands[axis], point)));
+    const bool is_last = axis + 1 == operands.size();
+    is_checked.push_back(!is_inside(op, axis) && !(is_last && is_safe_here));
   }
   Value* inside = nullptr;  // of the axes that all lanes share
   bool is_odd = false;      // lanes go their own ways over a border
@@ -79,8 +113,7 @@ Emitter::Lanes Emitter::loaded(Id id, const Point& point) {
     if (!is_checked[axis]) continue;
     if (indices[axis].is_uniform()) {
       Value* is_inside = nullptr;
-      Value* extent = dim(op.index, static_cast<int>(axis));
-      indices[axis].base = inside_border(op, axis, indices[axis].base, extent, is_inside);
+      indices[axis].base = inside_border(op, axis, indices[axis].base, source.extents[axis], is_inside);
       if (is_inside) inside = inside ? b_.CreateAnd(inside, is_inside) : is_inside;
     } else if (axis + 1 == indices.size() && !indices[axis].is_vector && is_one(indices[axis].stride)) {
       is_row = true;
@@ -93,12 +126,12 @@ Emitter::Lanes Emitter::loaded(Id id, const Point& point) {
     value.base = b_.CreateSelect(inside, value.base, llvm::Constant::getNullValue(value.base->getType()));
     return value;
   };
-  if (is_odd) return varying(load_lane_by_lane(op, asked));
-  const auto at = [&] { return load_from(buffers_[buffer], op.type, offset_of(indices, dims_[buffer]), true); };
+  if (is_odd) return varying(load_lane_by_lane(op, source, asked));
+  const auto at = [&] { return load_from(source, op.type, indices); };
   if (!is_row) return masked(at());
 
   Value* first = indices.back().base;
-  Value* extent = dims_[buffer].back();
+  Value* extent = source.extents.back();
   Value* is_within =
       b_.CreateAnd(b_.CreateICmpSGE(first, i64(0)), b_.CreateICmpSLE(b_.CreateAdd(first, i64(lanes_)), extent));
   auto* quick = llvm::BasicBlock::Create(context_, "within", function_);
@@ -110,7 +143,7 @@ Emitter::Lanes Emitter::loaded(Id id, const Point& point) {
   quick = b_.GetInsertBlock();
   b_.CreateBr(end);
   b_.SetInsertPoint(slow);
-  Value* gathered = load_lane_by_lane(op, asked);
+  Value* gathered = load_lane_by_lane(op, source, asked);
   slow = b_.GetInsertBlock();
   b_.CreateBr(end);
   b_.SetInsertPoint(end);
@@ -157,25 +190,24 @@ Value* Emitter::inside_border(const ir::Op& op, std::size_t axis, Value* index, 
   return within ? b_.CreateAdd(b_.CreateMul(index, i64(step)), within) : index;
 }
 
-Value* Emitter::load_scalar_checked(const ir::Op& op, std::span<Value* const> indices) {
-  const auto buffer = static_cast<std::size_t>(op.index);
+Value* Emitter::load_scalar_checked(const ir::Op& op, const Source& source, std::span<Value* const> indices) {
   Values inside_indices;
   Value* inside = nullptr;
   for (std::size_t axis = 0; axis < indices.size(); ++axis) {
     Value* index = indices[axis];
-    if (!this->is_inside(op.operands[axis], op.index, static_cast<int>(axis))) {
+    if (!this->is_inside(op, axis)) {
       Value* is_inside = nullptr;
-      index = inside_border(op, axis, index, dims_[buffer][axis], is_inside);
+      index = inside_border(op, axis, index, source.extents[axis], is_inside);
       if (is_inside) inside = inside ? b_.CreateAnd(inside, is_inside) : is_inside;
     }
     inside_indices.push_back(uniform(index));
   }
-  Value* value = load_from(buffers_[buffer], op.type, offset_of(inside_indices, dims_[buffer])).base;
+  Value* value = load_from(source, op.type, inside_indices).base;
   return inside ? b_.CreateSelect(inside, value, llvm::Constant::getNullValue(value->getType())) : value;
 }
 
 // A loop over the lanes: little code for what happens at borders only, and for gathers over them.
-Value* Emitter::load_lane_by_lane(const ir::Op& op, const Values& indices) {
+Value* Emitter::load_lane_by_lane(const ir::Op& op, const Source& source, const Values& indices) {
   llvm::Type* element = element_type(op.type);
   auto* vector_type = llvm::FixedVectorType::get(element, static_cast<unsigned>(lanes_));
   Value* value = accumulate(i64(lanes_), {{llvm::PoisonValue::get(vector_type), nullptr, true}},
@@ -190,7 +222,7 @@ Value* Emitter::load_lane_by_lane(const ir::Op& op, const Values& indices) {
                                   at_lane.push_back(index.base);
                                 }
                               }
-                              Value* one = load_scalar_checked(op, {at_lane.data(), at_lane.size()});
+                              Value* one = load_scalar_checked(op, source, {at_lane.data(), at_lane.size()});
                               return Values{{b_.CreateInsertElement(now[0].base, one, lane), nullptr, true}};
                             })[0]
                      .base;

@@ -35,8 +35,9 @@ bool is_place(const ir::Program& program, Id id) {
     case Code::mul:
     case Code::broadcast:
       return std::ranges::all_of(program[id].operands, [&](Id operand) { return is_place(program, operand); });
-    default:
-      return false;
+    default:  // where a part begins: a number
+      return program[id].shape.empty() && is_elementwise(program[id].code) &&
+             std::ranges::all_of(program[id].operands, [&](Id operand) { return is_place(program, operand); });
   }
 }
 
@@ -505,9 +506,9 @@ void Emitter::find_row_loads(Id id, Id extent, std::vector<Id>& found, std::vect
     for (Id result : body.results) find_row_loads(result, extent, found, seen);
   } else if (op.shape.empty() || op.shape.back() != extent || analysis_.is_materialised[static_cast<std::size_t>(id)]) {
     return;
-  } else if (op.code == Code::load) {
-    const int last = static_cast<int>(op.operands.size()) - 1;
-    if (last < 0 || is_inside(op.operands.back(), op.index, last)) return;
+  } else if (op.code == Code::load || op.code == Code::pick) {
+    const std::size_t rank = ir::indices_of(op).size();
+    if (rank == 0 || is_inside(op, rank - 1)) return;
     const Id index = op.operands.back();
     const std::vector<Id>& shape = program_[index].shape;
     const auto is_one = [&](Id of) {
@@ -534,7 +535,8 @@ std::pair<Value*, Value*> Emitter::safe_range(const Stage& stage, const Points& 
     const ir::Op& root = program_[stage.root];
     if (is_materialised(stage.root)) {
       for (Id operand : root.operands) find_row_loads(operand, root.shape.back(), loads, seen);
-      if (root.code == Code::load) find_row_loads(stage.root, root.shape.back(), loads, seen);
+      if (root.code == Code::load || root.code == Code::pick)
+        find_row_loads(stage.root, root.shape.back(), loads, seen);
     } else {
       find_row_loads(stage.root, root.shape.back(), loads, seen);
     }
@@ -546,10 +548,16 @@ std::pair<Value*, Value*> Emitter::safe_range(const Stage& stage, const Points& 
     Point point(program_[op.operands.back()].shape.size(), uniform(i64(0)));
     point.back() = {i64(0), i64(1), false};
     const Lanes index = eval(op.operands.back(), point);
-    if (index.is_vector || !index.stride || !is_constant_one(index.stride)) continue;
-    Value* left = b_.CreateSub(dims_[static_cast<std::size_t>(op.index)].back(), index.base);
-    begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, begin, b_.CreateNeg(index.base));
-    end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, left);
+    const auto* stride = llvm::dyn_cast_or_null<llvm::ConstantInt>(index.stride);
+    if (index.is_vector || !stride || stride->getSExtValue() < 1) continue;
+    // base + stride * j is inside from ceil(-base / stride) to ceil((extent - base) / stride); below 0 does not matter.
+    const auto steps = [&](Value* distance) {
+      if (stride->isOne()) return distance;
+      return b_.CreateSDiv(b_.CreateAdd(distance, i64(stride->getSExtValue() - 1)), i64(stride->getSExtValue()));
+    };
+    Value* left = b_.CreateSub(source_of(op).extents.back(), index.base);
+    begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, begin, steps(b_.CreateNeg(index.base)));
+    end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, steps(left));
     safe_loads_.push_back(id);
   }
   lanes_ = 1;

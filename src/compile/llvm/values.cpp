@@ -135,6 +135,7 @@ Emitter::Lanes Emitter::compute_one(Id id, const Point& point) {
     case Code::iota:
       return point[axis];
     case Code::load:
+    case Code::pick:
       return loaded(id, point);
     case Code::reshape:
       return reshaped(op, point);

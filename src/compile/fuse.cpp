@@ -1,0 +1,625 @@
+#include "compile/fuse.hpp"
+
+#include "compile/compile.hpp"
+#include "core/text.hpp"
+#include "ir/analysis.hpp"
+#include "ir/builder.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <utility>
+
+namespace tessera::compile {
+
+using core::text;
+using ir::Border;
+using ir::Builder;
+using ir::Code;
+using ir::Extents;
+using ir::Id;
+using ir::Op;
+using ir::Program;
+
+namespace {
+
+// More would take long to compile, and no longer fit the processor's registers.
+constexpr std::size_t most_ops = 2000;
+
+// Why two programs are not made one.
+struct Refusal {
+  std::string reason;
+};
+[[noreturn]] void refuse(std::string_view reason) { throw Refusal{std::string(reason)}; }
+
+// Which ops the output depends on.
+std::vector<bool> live_ops(const Program& program) {
+  std::vector<bool> is_live(program.ops.size());
+  std::vector<Id> open = {program.body().ops.back()};
+  while (!open.empty()) {
+    const Id id = open.back();
+    open.pop_back();
+    if (is_live[static_cast<std::size_t>(id)]) continue;
+    is_live[static_cast<std::size_t>(id)] = true;
+    const Op& op = program[id];
+    open.insert(open.end(), op.operands.begin(), op.operands.end());
+    open.insert(open.end(), op.shape.begin(), op.shape.end());
+    if (op.code != Code::loop) continue;
+    const std::vector<Id>& results = program.regions[static_cast<std::size_t>(op.index)].results;
+    open.insert(open.end(), results.begin(), results.end());
+  }
+  return is_live;
+}
+
+// Makes the ops of a program anew in another one. What stands for a place or reads memory is the caller's choice.
+class Copy {
+ public:
+  struct Choices {
+    std::function<Id(const Op&)> leaf;  // dim, tile_dim, origin, block, scalar
+    std::function<Id(const Op&, const std::vector<Id>& indices)> load;
+    bool drops_broadcasts = false;  // shapes follow from the loads
+  };
+
+  Copy(Builder& to, const Program& from, Choices choices)
+      : to_(to),
+        from_(from),
+        choices_(std::move(choices)),
+        is_live_(live_ops(from)),
+        copies_(from.ops.size(), ir::none) {}
+
+  // What the program stores.
+  Id run() {
+    copy(from_.body());
+    return at(from_.stored());
+  }
+
+ private:
+  Id& at(Id id) { return copies_[static_cast<std::size_t>(id)]; }
+  std::vector<Id> all(std::span<const Id> ids) {
+    std::vector<Id> copies;
+    for (const Id id : ids) copies.push_back(at(id));
+    return copies;
+  }
+  void copy(const ir::Region& region);
+  void copy_loop(Id id);
+  Id made(const Op& op);
+
+  Builder& to_;
+  const Program& from_;
+  Choices choices_;
+  const std::vector<bool> is_live_;
+  std::vector<Id> copies_;
+  std::map<Id, std::vector<Id>> results_;  // of loops
+};
+
+void Copy::copy(const ir::Region& region) {
+  for (const Id id : region.ops) {
+    const Op& op = from_[id];
+    if (op.code == Code::store || !is_live_[static_cast<std::size_t>(id)]) continue;
+    if (op.code == Code::loop) {
+      copy_loop(id);
+    } else if (op.code == Code::result) {
+      at(id) = results_.at(op.operands[0])[static_cast<std::size_t>(op.index)];
+    } else {
+      at(id) = made(op);
+    }
+  }
+}
+
+void Copy::copy_loop(Id id) {
+  const Op& loop = from_[id];
+  const ir::Region& body = from_.regions[static_cast<std::size_t>(loop.index)];
+  to_.begin_loop(at(loop.operands[0]), all(std::span(loop.operands).subspan(1)));
+  const std::vector<Id> arguments = to_.arguments();
+  for (std::size_t i = 0; i < arguments.size(); ++i) at(body.arguments[i]) = arguments[i];
+  copy(body);
+  results_[id] = to_.end_loop(all(body.results));
+}
+
+Id Copy::made(const Op& op) {
+  const std::vector<Id> operands = all(op.operands);
+  const auto rest = [&](std::size_t first) { return std::vector<Id>(operands.begin() + first, operands.end()); };
+  switch (op.code) {
+    case Code::dim:
+    case Code::tile_dim:
+    case Code::origin:
+    case Code::block:
+    case Code::scalar:
+      return choices_.leaf(op);
+    case Code::load:
+      return choices_.load(op, operands);
+    case Code::iota:
+      return to_.iota(all(op.shape), op.axis);
+    case Code::select:
+      return to_.select(operands[0], operands[1], operands[2]);
+    case Code::fma:
+      return to_.fma(operands[0], operands[1], operands[2]);
+    case Code::convert:
+    case Code::nearest:
+      return to_.convert(op.code, op.type, operands[0]);
+    case Code::broadcast:
+      return choices_.drops_broadcasts ? operands[0] : to_.broadcast(operands[0], all(op.shape));
+    case Code::reshape:
+      return to_.reshape(operands[0], all(op.shape));
+    case Code::transpose:
+      return to_.transpose(operands[0], op.list);
+    case Code::slice:
+      return to_.slice(operands[0], rest(1), all(op.shape));
+    case Code::pick:
+      return to_.pick(operands[0], all(ir::starts_of(op)), all(ir::extents_of(op)), all(ir::indices_of(op)), op.border,
+                      op.list);
+    case Code::mma:
+      return to_.mma(operands[0], operands[1], operands[2]);
+    default:
+      break;
+  }
+  if (ir::is_reduction(op.code)) return to_.reduce(op.code, operands[0], op.axis);
+  if (ir::is_unary(op.code)) return to_.unary(op.code, operands[0]);
+  if (ir::is_binary(op.code)) return to_.binary(op.code, operands[0], operands[1]);
+  return to_.make({.code = op.code, .type = op.type, .number = op.number, .integer = op.integer});  // a constant
+}
+
+// An index of a load as start + scale * (0, 1, … extent - 1), start = base + offset and extent = whole + more.
+struct Line {
+  Id base = ir::none;  // rank 0; none: 0
+  std::int64_t offset = 0;
+  std::int64_t scale = 0;  // 0: a single number
+  Id whole = ir::none;     // an extent; none: 0
+  std::int64_t more = 0;
+  std::size_t from_end = 0;  // which axis of the load it runs along: 1 is the last
+};
+
+// What a sum is without the number in it.
+std::pair<Id, std::int64_t> without_number(const Builder& make, Id id) {
+  const Op& op = make[id];
+  std::int64_t number = 0;
+  if (ir::is_constant(make.program(), id, number)) return {ir::none, number};
+  if (op.code == Code::add || op.code == Code::sub) {
+    if (ir::is_constant(make.program(), op.operands[1], number)) {
+      const auto [rest, more] = without_number(make, op.operands[0]);
+      return {rest, op.code == Code::add ? more + number : more - number};
+    }
+    if (op.code == Code::add && ir::is_constant(make.program(), op.operands[0], number)) {
+      const auto [rest, more] = without_number(make, op.operands[1]);
+      return {rest, more + number};
+    }
+  }
+  return {id, 0};
+}
+
+std::optional<Line> line_of(Builder& make, Id id) {
+  const Op op = make[id];
+  Line line;
+  if (op.shape.empty()) {
+    std::tie(line.base, line.offset) = without_number(make, id);
+    return line;
+  }
+  if (op.code == Code::broadcast) return line_of(make, op.operands[0]);
+  if (op.code == Code::iota) {
+    for (std::size_t axis = 0; axis < op.shape.size(); ++axis) {
+      if (static_cast<int>(axis) != op.axis && !ir::is_one(make.program(), op.shape[axis])) return std::nullopt;
+    }
+    line.scale = 1;
+    std::tie(line.whole, line.more) = without_number(make, op.shape[static_cast<std::size_t>(op.axis)]);
+    line.from_end = op.shape.size() - static_cast<std::size_t>(op.axis);
+    return line;
+  }
+  if (op.code != Code::add && op.code != Code::sub && op.code != Code::mul) return std::nullopt;
+  std::optional<Line> a = line_of(make, op.operands[0]), b = line_of(make, op.operands[1]);
+  if (!a || !b) return std::nullopt;
+  if (op.code != Code::sub && a->scale == 0) std::swap(a, b);
+  if (b->scale != 0) return std::nullopt;
+  if (op.code == Code::mul) {
+    if (b->base != ir::none || b->offset < 1) return std::nullopt;
+    if (a->base != ir::none) a->base = make.binary(Code::mul, a->base, make.index(b->offset));
+    a->offset *= b->offset;
+    a->scale *= b->offset;
+    return a;
+  }
+  const bool is_sum = op.code == Code::add;
+  a->offset += is_sum ? b->offset : -b->offset;
+  if (b->base != ir::none) {
+    a->base = make.binary(op.code, a->base == ir::none ? make.index(0) : a->base, b->base);
+  }
+  return a;
+}
+
+enum class Way : std::uint8_t { direct, parts, points };
+
+// Along one axis, all that the reader reads of what the writer writes.
+struct Reach {
+  Line like;               // base, scale and whole are common to all loads
+  std::int64_t first = 0;  // the least offset
+  std::int64_t last = 0;   // base + last + scale * whole is the last index
+  bool is_known = true;    // all loads are such
+  bool is_all = true;      // each goes over the whole axis
+};
+
+class Fusion {
+ public:
+  Fusion(const Program& reader, int input, const Program& writer, std::span<const int> same)
+      : reader_(reader), input_(input), writer_(writer), writer_whole_(whole_axes(writer)), whole_(whole_axes(reader)) {
+    check();
+    name_buffers(same);
+    reach_.resize(rank());
+  }
+
+  Program run() {
+    look();
+    Builder make(text(writer_.name, "+", reader_.name), buffers_, scalars_);
+    const Id stored = copy_reader(make, [&](const Op& op, const std::vector<Id>& indices) {
+      switch (way_) {
+        case Way::direct:
+          return read_directly(make, indices);
+        case Way::parts:
+          return read_part(make, op, indices);
+        default:
+          return read_points(make, op, indices);
+      }
+    });
+    add_same_extents(make);
+    Program program = std::move(make).store(stored);
+    program.whole = whole_;
+    if (program.ops.size() > most_ops) refuse("together they are too much for one program");
+    return program;
+  }
+
+  const std::vector<int>& writer_inputs() const { return inputs_; }
+
+ private:
+  using Load = std::function<Id(const Op&, const std::vector<Id>&)>;
+
+  std::size_t rank() const { return reader_.buffers[static_cast<std::size_t>(input_)].dims.size(); }
+  void check() const;
+  void name_buffers(std::span<const int> same);
+  void look();
+  Id copy_reader(Builder& make, const Load& load);
+  Id copy_writer(Builder& make, const std::vector<Id>& start, const std::vector<Id>& extent);
+  bool is_own_axis(const Builder& make, const Line& line, std::size_t axis, int* output_axis) const;
+  bool is_direct(Builder& make, const std::vector<Id>& indices);
+  void note_reach(Builder& make, const std::vector<Id>& indices);
+  void choose_way();
+  Id read_directly(Builder& make, const std::vector<Id>& indices);
+  Id read_part(Builder& make, const Op& op, const std::vector<Id>& indices);
+  Id read_points(Builder& make, const Op& op, const std::vector<Id>& indices);
+  void add_same_extents(Builder& make) const;
+
+  const Program& reader_;
+  const int input_;
+  const Program& writer_;
+  const std::vector<bool> writer_whole_;
+  std::vector<bool> whole_;
+  std::vector<ir::Buffer> buffers_;
+  std::vector<ir::Scalar> scalars_;
+  std::vector<int> inputs_;  // the numbers of the writer's inputs
+
+  Way way_ = Way::direct;
+  bool all_direct_ = true;
+  bool is_in_loop_ = false;   // a load is
+  bool goes_around_ = false;  // a border that reads from elsewhere
+  bool has_zero_border_ = false;
+  std::vector<Reach> reach_;
+  bool has_reach_ = false;
+  std::map<std::vector<Id>, Id> parts_;  // by where they begin and end
+};
+
+void Fusion::check() const {
+  if (!reader_.tile.empty() || !writer_.tile.empty()) refuse("its tiles are chosen by the caller");
+  if (!reader_.idiom.name.empty()) refuse(text(reader_.name, " reads its operands many times"));
+  if (!writer_.idiom.name.empty()) refuse(text(writer_.name, " is done by a routine of the device's own"));
+  const auto& read = reader_.buffers[static_cast<std::size_t>(input_)];
+  if (read.dims.size() != writer_.buffers[0].dims.size()) refuse("the two see its axes differently");
+  for (const Program* program : {&reader_, &writer_}) {
+    const std::vector<bool> is_live = live_ops(*program);
+    for (std::size_t id = 0; id < is_live.size(); ++id) {
+      if (is_live[id] && program->ops[id].code == Code::block) refuse(text(program->name, " counts its tiles"));
+    }
+  }
+}
+
+void Fusion::name_buffers(std::span<const int> same) {
+  buffers_ = reader_.buffers;
+  scalars_ = reader_.scalars;
+  scalars_.insert(scalars_.end(), writer_.scalars.begin(), writer_.scalars.end());
+  std::vector<std::int64_t>& dims = buffers_[static_cast<std::size_t>(input_)].dims;
+  for (std::size_t axis = 0; axis < dims.size(); ++axis)
+    dims[axis] = std::max(dims[axis], writer_.buffers[0].dims[axis]);
+  for (std::size_t i = 1; i < writer_.buffers.size(); ++i) {
+    const ir::Buffer& buffer = writer_.buffers[i];
+    if (same[i - 1] < 0) {
+      inputs_.push_back(static_cast<int>(buffers_.size()));
+      buffers_.push_back(buffer);
+      continue;
+    }
+    inputs_.push_back(same[i - 1]);
+    std::vector<std::int64_t>& known = buffers_[static_cast<std::size_t>(same[i - 1])].dims;
+    for (std::size_t axis = 0; axis < known.size(); ++axis) known[axis] = std::max(known[axis], buffer.dims[axis]);
+  }
+}
+
+// Goes through the reader once to see how it reads.
+void Fusion::look() {
+  Builder make(reader_.name, buffers_, scalars_);
+  bool is_read = false;
+  copy_reader(make, [&](const Op& op, const std::vector<Id>& indices) {
+    is_read = true;
+    if (make.is_in_loop()) is_in_loop_ = true;
+    if (op.border == Border::wrap || op.border == Border::reflect) goes_around_ = true;
+    if (op.border == Border::zero) has_zero_border_ = true;
+    if (!is_direct(make, indices)) all_direct_ = false;
+    note_reach(make, indices);
+    return make.load(input_, indices, op.border, op.list);
+  });
+  if (!is_read) refuse("it is not read");
+  choose_way();
+}
+
+void Fusion::choose_way() {
+  const bool is_pointwise = ir::is_pointwise(writer_);
+  if (all_direct_ && (!is_in_loop_ || is_pointwise)) {
+    way_ = Way::direct;
+    return;
+  }
+  const bool has_parts = std::ranges::all_of(reach_, &Reach::is_known) && !is_in_loop_ && !goes_around_;
+  bool keeps_whole = true;
+  for (std::size_t axis = 0; axis < rank(); ++axis)
+    keeps_whole = keeps_whole && (!writer_whole_[axis] || reach_[axis].is_all);
+  if (has_parts && keeps_whole) {
+    way_ = Way::parts;
+    return;
+  }
+  // Doing it again at every read is no gain if it is much.
+  if (is_pointwise && !has_zero_border_ && ir::weight(writer_) <= 1) {
+    way_ = Way::points;
+    return;
+  }
+  if (!keeps_whole)
+    refuse(text(writer_.name, " needs all of an axis, of which ", reader_.name, " reads a part at a time"));
+  if (goes_around_) refuse(text(reader_.name, " reads over the border what is far away"));
+  refuse(text(reader_.name, " reads it here and there"));
+}
+
+Id Fusion::copy_reader(Builder& make, const Load& load) {
+  Copy::Choices choices;
+  choices.leaf = [&](const Op& op) {
+    switch (op.code) {
+      case Code::dim:
+        return make.dim(op.index, op.axis);
+      case Code::tile_dim:
+        return make.tile_dim(op.axis);
+      case Code::origin:
+        return make.origin(op.axis);
+      default:
+        return make.scalar(op.index);
+    }
+  };
+  choices.load = [&](const Op& op, const std::vector<Id>& indices) {
+    return op.index == input_ ? load(op, indices) : make.load(op.index, indices, op.border, op.list);
+  };
+  return Copy(make, reader_, std::move(choices)).run();
+}
+
+// The writer's output from `start` on.
+Id Fusion::copy_writer(Builder& make, const std::vector<Id>& start, const std::vector<Id>& extent) {
+  std::vector<Id> key = start;
+  key.insert(key.end(), extent.begin(), extent.end());
+  if (const auto found = parts_.find(key); found != parts_.end() && make.is_visible(found->second))
+    return found->second;
+  Copy::Choices choices;
+  choices.leaf = [&](const Op& op) {
+    const auto axis = static_cast<std::size_t>(op.axis);
+    switch (op.code) {
+      case Code::dim:
+        return make.dim(op.index == 0 ? input_ : inputs_[static_cast<std::size_t>(op.index) - 1], op.axis);
+      case Code::tile_dim:
+        return extent[axis];
+      case Code::origin:
+        return start[axis];
+      default:
+        return make.scalar(static_cast<int>(reader_.scalars.size()) + op.index);
+    }
+  };
+  choices.load = [&](const Op& op, const std::vector<Id>& indices) {
+    return make.load(inputs_[static_cast<std::size_t>(op.index) - 1], indices, op.border, op.list);
+  };
+  const Id value = make.broadcast(Copy(make, writer_, std::move(choices)).run(), extent);
+  parts_[key] = value;
+  return value;
+}
+
+// Whether an index is each point's own along an axis of the output that is as long.
+bool Fusion::is_own_axis(const Builder& make, const Line& line, std::size_t axis, int* output_axis) const {
+  if (line.base == ir::none || line.offset != 0 || line.scale != 1 || line.whole == ir::none || line.more != 0)
+    return false;
+  const Op& origin = make[line.base];
+  const Op& extent = make[line.whole];
+  if (origin.code != Code::origin || extent.code != Code::tile_dim || origin.axis != extent.axis) return false;
+  *output_axis = origin.axis;
+  const ir::SameExtent wanted{input_, static_cast<int>(axis), origin.axis};
+  if (std::ranges::find(reader_.same_extents, wanted) != reader_.same_extents.end()) return true;
+  const std::int64_t known = buffers_[static_cast<std::size_t>(input_)].dims[axis];
+  return known >= 0 && known == buffers_[0].dims[static_cast<std::size_t>(origin.axis)];
+}
+
+bool Fusion::is_direct(Builder& make, const std::vector<Id>& indices) {
+  std::size_t before = ~std::size_t{0};  // axes must come in order
+  for (std::size_t axis = 0; axis < indices.size(); ++axis) {
+    const std::optional<Line> line = line_of(make, indices[axis]);
+    if (!line) return false;
+    const std::int64_t known = buffers_[static_cast<std::size_t>(input_)].dims[axis];
+    if (line->scale == 0) {
+      const bool is_inside = line->base == ir::none && line->offset >= 0 && line->offset < known;
+      if (!is_inside || (writer_whole_[axis] && known != 1)) return false;
+      continue;
+    }
+    if (line->from_end >= before) return false;
+    before = line->from_end;
+    int output_axis = -1;
+    if (is_own_axis(make, *line, axis, &output_axis)) continue;
+    const auto [whole, more] = without_number(make, make.dim(input_, static_cast<int>(axis)));
+    const bool is_all =
+        line->base == ir::none && line->offset == 0 && line->scale == 1 && line->whole == whole && line->more == more;
+    if (!is_all) return false;
+  }
+  return true;
+}
+
+void Fusion::note_reach(Builder& make, const std::vector<Id>& indices) {
+  for (std::size_t axis = 0; axis < indices.size(); ++axis) {
+    Reach& reach = reach_[axis];
+    if (buffers_[static_cast<std::size_t>(input_)].dims[axis] == 1) continue;  // there is only one place
+    const std::optional<Line> line = line_of(make, indices[axis]);
+    if (!line) {
+      reach.is_known = reach.is_all = false;
+      continue;
+    }
+    const auto [whole, more] = without_number(make, make.dim(input_, static_cast<int>(axis)));
+    reach.is_all = reach.is_all && line->base == ir::none && line->offset == 0 && line->scale == 1 &&
+                   line->whole == whole && line->more == more;
+    const std::int64_t last = line->offset + line->scale * (line->more - 1);
+    if (!has_reach_) {
+      reach.like = *line;
+      reach.first = line->offset;
+      reach.last = line->scale == 0 ? line->offset : last;
+      continue;
+    }
+    const Line& like = reach.like;
+    if (line->base != like.base || line->scale != like.scale || line->whole != like.whole) {
+      reach.is_known = false;
+      continue;
+    }
+    reach.first = std::min(reach.first, line->offset);
+    reach.last = std::max(reach.last, line->scale == 0 ? line->offset : last);
+  }
+  has_reach_ = true;
+}
+
+Id Fusion::read_directly(Builder& make, const std::vector<Id>& indices) {
+  std::vector<Id> start, extent;
+  std::size_t load_rank = 0;
+  for (const Id index : indices) load_rank = std::max(load_rank, make[index].shape.size());
+  Extents shape(load_rank, make.index(1));
+  for (std::size_t axis = 0; axis < indices.size(); ++axis) {
+    const Line line = *line_of(make, indices[axis]);
+    int output_axis = -1;
+    if (line.scale == 0) {
+      start.push_back(make.index(line.offset));
+      extent.push_back(make.index(1));
+      continue;
+    }
+    if (is_own_axis(make, line, axis, &output_axis)) {
+      if (writer_whole_[axis]) whole_[static_cast<std::size_t>(output_axis)] = true;
+      start.push_back(make.origin(output_axis));
+      extent.push_back(make.tile_dim(output_axis));
+    } else {
+      start.push_back(make.index(0));
+      extent.push_back(make.dim(input_, static_cast<int>(axis)));
+    }
+    shape[load_rank - line.from_end] = extent.back();
+  }
+  return make.reshape(copy_writer(make, start, extent), shape);
+}
+
+Id Fusion::read_part(Builder& make, const Op& op, const std::vector<Id>& indices) {
+  std::vector<Id> start, extent, dims;
+  for (std::size_t axis = 0; axis < indices.size(); ++axis) {
+    const Reach& reach = reach_[axis];
+    if (buffers_[static_cast<std::size_t>(input_)].dims[axis] == 1) {
+      start.push_back(make.index(0));
+      extent.push_back(make.index(1));
+      dims.push_back(make.index(1));
+      continue;
+    }
+    const Line line = *line_of(make, indices[axis]);  // base and whole as this program has them
+    Id length = make.index(reach.last - reach.first + 1);
+    if (line.scale != 0 && line.whole != ir::none) {
+      const Id scaled = make.binary(Code::mul, line.whole, make.index(line.scale));
+      length = make.binary(Code::add, scaled, length);
+    }
+    Id begin = make.index(reach.first);
+    if (line.base != ir::none) begin = make.binary(Code::add, line.base, begin);
+    // Moved inside: what the border rules give is there then.
+    const Id dim = make.dim(input_, static_cast<int>(axis));
+    begin = make.binary(Code::min, begin, make.binary(Code::sub, dim, length));
+    begin = make.binary(Code::max, begin, make.index(0));
+    start.push_back(begin);
+    extent.push_back(length);
+    dims.push_back(dim);
+  }
+  return make.pick(copy_writer(make, start, extent), start, dims, indices, op.border, op.list);
+}
+
+// Each load of the writer's, of the point that it is asked for, as a load of the point that the reader asks for.
+Id Fusion::read_points(Builder& make, const Op& op, const std::vector<Id>& indices) {
+  Copy::Choices choices;
+  choices.drops_broadcasts = true;
+  choices.leaf = [&](const Op& leaf) {
+    if (leaf.code == Code::scalar) return make.scalar(static_cast<int>(reader_.scalars.size()) + leaf.index);
+    return make.index(0);  // places, which are asked for by loads only
+  };
+  choices.load = [&](const Op& load, const std::vector<Id>&) {
+    const ir::Buffer& buffer = writer_.buffers[static_cast<std::size_t>(load.index)];
+    const std::size_t missing = indices.size() - buffer.dims.size();
+    std::vector<Id> at;
+    std::vector<std::int64_t> steps;
+    for (std::size_t axis = 0; axis < buffer.dims.size(); ++axis) {
+      const bool is_repeated = buffer.dims[axis] == 1;
+      at.push_back(is_repeated ? make.index(0) : indices[missing + axis]);
+      if (!op.list.empty()) steps.push_back(is_repeated ? 1 : op.list[missing + axis]);
+    }
+    return make.load(inputs_[static_cast<std::size_t>(load.index) - 1], at, op.border, steps);
+  };
+  Extents shape = ir::meet(make.program(), indices);
+  return make.broadcast(Copy(make, writer_, std::move(choices)).run(), shape);
+}
+
+void Fusion::add_same_extents(Builder& make) const {
+  for (const ir::SameExtent& same : reader_.same_extents) make.same_extent(same);
+  for (const ir::SameExtent& of_writer : writer_.same_extents) {
+    const int buffer = inputs_[static_cast<std::size_t>(of_writer.buffer) - 1];
+    for (const ir::SameExtent& of_reader : reader_.same_extents) {
+      if (of_reader.buffer != input_ || of_reader.axis != of_writer.output_axis) continue;
+      make.same_extent({buffer, of_writer.axis, of_reader.output_axis});
+    }
+  }
+}
+
+}  // namespace
+
+Fused fuse(const Program& reader, int input, const Program& writer, std::span<const int> same) {
+  Fused fused;
+  try {
+    Fusion fusion(reader, input, writer, same);
+    fused.program = fusion.run();
+    fused.writer_inputs = fusion.writer_inputs();
+  } catch (const Refusal& refusal) {
+    fused.reason = refusal.reason;
+  }
+  return fused;
+}
+
+std::vector<int> drop_unused_buffers(Program& program) {
+  std::vector<bool> is_used(program.buffers.size());
+  is_used[0] = true;
+  for (const Op& op : program.ops) {
+    if (op.code == Code::load || op.code == Code::dim) is_used[static_cast<std::size_t>(op.index)] = true;
+  }
+  std::vector<int> kept, number(program.buffers.size(), -1);
+  std::vector<ir::Buffer> buffers;
+  for (std::size_t i = 0; i < program.buffers.size(); ++i) {
+    if (!is_used[i]) continue;
+    number[i] = static_cast<int>(kept.size());
+    kept.push_back(static_cast<int>(i));
+    buffers.push_back(std::move(program.buffers[i]));
+  }
+  program.buffers = std::move(buffers);
+  for (Op& op : program.ops) {
+    if (op.code == Code::load || op.code == Code::dim) op.index = number[static_cast<std::size_t>(op.index)];
+  }
+  std::erase_if(program.same_extents,
+                [&](const ir::SameExtent& same) { return !is_used[static_cast<std::size_t>(same.buffer)]; });
+  for (ir::SameExtent& same : program.same_extents) same.buffer = number[static_cast<std::size_t>(same.buffer)];
+  return kept;
+}
+
+}  // namespace tessera::compile
