@@ -104,6 +104,11 @@ class Emitter {
   };
   Source source_of(const ir::Op& op);
   Lanes load_from(const Source& source, ir::Type type, std::span<const Lanes> indices);
+  // One of each group of `step` neighbours, for each lane the next group; all of the groups must be there.
+  Lanes load_groups(const Source& source, ir::Type type, std::span<const Lanes> indices, std::int64_t step,
+                    std::int64_t which);
+  Lanes place_of(const Source& source, std::span<const Lanes> indices);
+  std::int64_t which_of_group(ir::Id index, std::int64_t step) const;
   bool is_inside(const ir::Op& op, std::size_t axis) const;
   bool is_inside(ir::Id index, int buffer, int axis) const;
   llvm::Value* inside_border(const ir::Op& op, std::size_t axis, llvm::Value* index, llvm::Value* extent,

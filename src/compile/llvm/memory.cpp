@@ -17,6 +17,9 @@ bool is_one(const Value* value) {
   return constant && constant->isOne();
 }
 
+// Strides up to which neighbours are loaded together and picked apart.
+constexpr std::int64_t most_in_group = 4;
+
 llvm::Align align_of(ir::Type type) { return llvm::Align(static_cast<std::uint64_t>(ir::bits_of(type)) / 8); }
 
 }  // namespace
@@ -32,12 +35,45 @@ Emitter::Source Emitter::source_of(const ir::Op& op) {
   return source;
 }
 
-Emitter::Lanes Emitter::load_from(const Source& source, ir::Type type, std::span<const Lanes> indices) {
+Emitter::Lanes Emitter::place_of(const Source& source, std::span<const Lanes> indices) {
   Values places(indices.begin(), indices.end());
   for (std::size_t axis = 0; axis < source.starts.size(); ++axis) {
     places[axis] = add_places(places[axis], uniform(b_.CreateNeg(source.starts[axis])));
   }
-  return load_from(source.base, type, offset_of(places, source.present), source.is_input);
+  return offset_of(places, source.present);
+}
+
+Emitter::Lanes Emitter::load_from(const Source& source, ir::Type type, std::span<const Lanes> indices) {
+  return load_from(source.base, type, place_of(source, indices), source.is_input);
+}
+
+// The number that is added to an index last, which tells the channels of a pixel apart.
+std::int64_t Emitter::which_of_group(Id index, std::int64_t step) const {
+  const ir::Op& op = program_[index];
+  std::int64_t which = 0;
+  if (op.code != Code::add) return 0;
+  if (!ir::is_constant(program_, op.operands[1], which)) ir::is_constant(program_, op.operands[0], which);
+  return which > 0 && which < step ? which : 0;
+}
+
+Emitter::Lanes Emitter::load_groups(const Source& source, ir::Type type, std::span<const Lanes> indices,
+                                    std::int64_t step, std::int64_t which) {
+  const Lanes place = place_of(source, indices);
+  llvm::Type* element = memory_type(type);
+  Value* address = b_.CreateInBoundsGEP(element, source.base, b_.CreateSub(place.base, i64(which)));
+  const int bits = ir::bits_of(type);
+  const auto lanes = static_cast<unsigned>(lanes_);
+  if (bits == 8 && (step == 2 || step == 4)) {  // a group is one number: shifts are quicker than shuffles
+    llvm::Type* group = b_.getIntNTy(static_cast<unsigned>(bits * step));
+    Value* groups = b_.CreateAlignedLoad(llvm::FixedVectorType::get(group, lanes), address, align_of(type));
+    groups = b_.CreateLShr(groups, llvm::ConstantInt::get(groups->getType(), static_cast<std::uint64_t>(which * bits)));
+    return varying(from_memory(type, b_.CreateTrunc(groups, llvm::FixedVectorType::get(element, lanes))));
+  }
+  auto* all = llvm::FixedVectorType::get(element, lanes * static_cast<unsigned>(step));
+  std::vector<int> mask;
+  for (int lane = 0; lane < lanes_; ++lane) mask.push_back(static_cast<int>(lane * step + which));
+  Value* loaded = b_.CreateAlignedLoad(all, address, align_of(type));
+  return varying(from_memory(type, b_.CreateShuffleVector(loaded, mask)));
 }
 
 // Whether an index of a load or pick surely is inside of what it reads, at every point of the tile.
@@ -127,7 +163,16 @@ Emitter::Lanes Emitter::loaded(Id id, const Point& point) {
     return value;
   };
   if (is_odd) return varying(load_lane_by_lane(op, source, asked));
-  const auto at = [&] { return load_from(source, op.type, indices); };
+  const auto* stride = llvm::dyn_cast_or_null<llvm::ConstantInt>(indices.empty() ? nullptr : indices.back().stride);
+  const bool is_grouped =
+      is_safe_here && !indices.back().is_vector && stride && stride->getSExtValue() > 1 &&
+      stride->getSExtValue() <= most_in_group &&
+      std::all_of(indices.begin(), indices.end() - 1, [](const Lanes& index) { return index.is_uniform(); });
+  const auto at = [&] {
+    if (!is_grouped) return load_from(source, op.type, indices);
+    const std::int64_t step = stride->getSExtValue();
+    return load_groups(source, op.type, indices, step, which_of_group(operands.back(), step));
+  };
   if (!is_row) return masked(at());
 
   Value* first = indices.back().base;

@@ -555,9 +555,12 @@ std::pair<Value*, Value*> Emitter::safe_range(const Stage& stage, const Points& 
       if (stride->isOne()) return distance;
       return b_.CreateSDiv(b_.CreateAdd(distance, i64(stride->getSExtValue() - 1)), i64(stride->getSExtValue()));
     };
-    Value* left = b_.CreateSub(source_of(op).extents.back(), index.base);
-    begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, begin, steps(b_.CreateNeg(index.base)));
-    end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, steps(left));
+    // Of a group that is loaded together all must be inside.
+    const std::int64_t which = which_of_group(op.operands.back(), stride->getSExtValue());
+    Value* first = b_.CreateSub(index.base, i64(which));
+    Value* last = b_.CreateAdd(first, i64(stride->getSExtValue() - 1));
+    begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, begin, steps(b_.CreateNeg(first)));
+    end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, steps(b_.CreateSub(source_of(op).extents.back(), last)));
     safe_loads_.push_back(id);
   }
   lanes_ = 1;
