@@ -260,6 +260,7 @@ class Fusion {
     add_same_extents(make);
     Program program = std::move(make).store(stored);
     program.whole = whole_;
+    if (!writer_.idiom.name.empty()) program.idiom = extended_idiom();
     if (program.ops.size() > most_ops) refuse("together they are too much for one program");
     return program;
   }
@@ -283,6 +284,8 @@ class Fusion {
   Id read_part(Builder& make, const Op& op, const std::vector<Id>& indices);
   Id read_points(Builder& make, const Op& op, const std::vector<Id>& indices);
   void add_same_extents(Builder& make) const;
+  ir::Idiom extended_idiom() const;
+  Program row_program() const;
 
   const Program& reader_;
   const int input_;
@@ -306,7 +309,10 @@ class Fusion {
 void Fusion::check() const {
   if (!reader_.tile.empty() || !writer_.tile.empty()) refuse("its tiles are chosen by the caller");
   if (!reader_.idiom.name.empty()) refuse(text(reader_.name, " reads its operands many times"));
-  if (!writer_.idiom.name.empty()) refuse(text(writer_.name, " is done by a routine of the device's own"));
+  const bool is_epilogue = ir::is_pointwise(reader_) && reader_.buffers[0].type == writer_.buffers[0].type;
+  if (!writer_.idiom.name.empty() && !is_epilogue) {
+    refuse(text(writer_.name, " is done by a routine of the device's own, which goes on point by point only"));
+  }
   const auto& read = reader_.buffers[static_cast<std::size_t>(input_)];
   if (read.dims.size() != writer_.buffers[0].dims.size()) refuse("the two see its axes differently");
   for (const Program* program : {&reader_, &writer_}) {
@@ -355,6 +361,7 @@ void Fusion::look() {
 }
 
 void Fusion::choose_way() {
+  if (!writer_.idiom.name.empty() && !all_direct_) refuse(text(reader_.name, " does not read it point by point"));
   const bool is_pointwise = ir::is_pointwise(writer_);
   if (all_direct_ && (!is_in_loop_ || is_pointwise)) {
     way_ = Way::direct;
@@ -584,6 +591,76 @@ void Fusion::add_same_extents(Builder& make) const {
   }
 }
 
+// The reader for one row.
+Program Fusion::row_program() const {
+  const std::size_t column_axes = writer_.idiom.name == "conv2d" ? 2 : 1;
+  std::vector<ir::Buffer> buffers;
+  std::vector<int> numbers(reader_.buffers.size());
+  const auto add = [&](std::size_t number) {
+    const ir::Buffer& buffer = reader_.buffers[number];
+    const std::span<const std::int64_t> dims = buffer.dims;
+    const auto columns = dims.subspan(dims.size() - std::min(dims.size(), column_axes));
+    const auto ones = static_cast<std::size_t>(std::ranges::count(columns, 1));
+    if (ones != columns.size() && (ones != 0 || columns.size() != column_axes)) {
+      refuse(text(reader_.name, " repeats ", buffer.name, " within a row"));
+    }
+    numbers[number] = static_cast<int>(buffers.size());
+    buffers.push_back({buffer.name, buffer.type, {ones == columns.size() ? std::int64_t{1} : std::int64_t{-1}}});
+  };
+  add(0);
+  if (buffers[0].dims[0] == 1) refuse("its rows are single numbers");
+  add(static_cast<std::size_t>(input_));
+  for (std::size_t i = 1; i < reader_.buffers.size(); ++i) {
+    if (static_cast<int>(i) != input_) add(i);
+  }
+  Builder make(reader_.name, buffers, reader_.scalars);
+  Copy::Choices choices;
+  choices.drops_broadcasts = true;
+  choices.leaf = [&](const Op& op) { return op.code == Code::scalar ? make.scalar(op.index) : make.index(0); };
+  choices.load = [&](const Op& op, const std::vector<Id>&) {
+    const int number = numbers[static_cast<std::size_t>(op.index)];
+    if (buffers[static_cast<std::size_t>(number)].dims[0] == 1) return make.load(number, {make.index(0)}, Border::zero);
+    make.same_extent({number, 0, 0});
+    const Id place = make.binary(Code::add, make.origin(0), make.iota({make.tile_dim(0)}, 0));
+    return make.load(number, {place}, Border::zero);
+  };
+  const Id stored = make.broadcast(Copy(make, reader_, std::move(choices)).run(), make.tile_shape());
+  return std::move(make).store(stored);
+}
+
+ir::Idiom Fusion::extended_idiom() const {
+  const ir::Idiom& before = writer_.idiom;
+  if (!before.epilogue && !writer_.scalars.empty()) refuse(text(writer_.name, " has numbers of its own"));
+  const auto number_of = [&](int of_writer) {
+    return of_writer == 0 ? 0 : inputs_[static_cast<std::size_t>(of_writer) - 1];
+  };
+  ir::Idiom idiom{before.name, before.numbers};
+  if (before.inputs.empty()) {
+    idiom.inputs = inputs_;
+  } else {
+    for (const int input : before.inputs) idiom.inputs.push_back(number_of(input));
+  }
+  Program row = row_program();
+  std::vector<int> row_inputs = {0};  // what is read was left in the output
+  for (int i = 1; i < static_cast<int>(reader_.buffers.size()); ++i) {
+    if (i != input_) row_inputs.push_back(i);
+  }
+  if (before.epilogue) {
+    Fused both = fuse(row, 1, *before.epilogue, std::vector<int>(before.epilogue->buffers.size() - 1, -1));
+    if (!both.program) refuse(both.reason);
+    row = std::move(*both.program);
+    for (const int input : before.epilogue_inputs) row_inputs.push_back(number_of(input));
+    std::vector<int> kept;
+    for (const int number : drop_unused_buffers(row)) {
+      if (number > 0) kept.push_back(row_inputs[static_cast<std::size_t>(number) - 1]);
+    }
+    row_inputs = std::move(kept);
+  }
+  idiom.epilogue = std::make_shared<const Program>(std::move(row));
+  idiom.epilogue_inputs = std::move(row_inputs);
+  return idiom;
+}
+
 }  // namespace
 
 Fused fuse(const Program& reader, int input, const Program& writer, std::span<const int> same) {
@@ -619,6 +696,8 @@ std::vector<int> drop_unused_buffers(Program& program) {
   std::erase_if(program.same_extents,
                 [&](const ir::SameExtent& same) { return !is_used[static_cast<std::size_t>(same.buffer)]; });
   for (ir::SameExtent& same : program.same_extents) same.buffer = number[static_cast<std::size_t>(same.buffer)];
+  for (int& input : program.idiom.inputs) input = number[static_cast<std::size_t>(input)];
+  for (int& input : program.idiom.epilogue_inputs) input = number[static_cast<std::size_t>(input)];
   return kept;
 }
 

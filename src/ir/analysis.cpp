@@ -181,6 +181,17 @@ bool is_same_pointwise(const Program& a, const Program& b) {
   return true;
 }
 
+namespace {
+
+bool is_same_idiom(const Idiom& a, const Idiom& b) {
+  if (a.name != b.name || a.numbers != b.numbers || a.inputs != b.inputs || a.epilogue_inputs != b.epilogue_inputs) {
+    return false;
+  }
+  return a.epilogue && b.epilogue ? is_same_code(*a.epilogue, *b.epilogue) : a.epilogue == b.epilogue;
+}
+
+}  // namespace
+
 bool is_same_code(const Program& a, const Program& b) {
   const auto is_same_buffer = [](const Buffer& x, const Buffer& y) { return x.type == y.type && x.dims == y.dims; };
   const auto is_same_scalar = [](const Scalar& x, const Scalar& y) { return x.type == y.type; };
@@ -192,7 +203,7 @@ bool is_same_code(const Program& a, const Program& b) {
   return std::ranges::equal(a.buffers, b.buffers, is_same_buffer) &&
          std::ranges::equal(a.scalars, b.scalars, is_same_scalar) && std::ranges::equal(a.ops, b.ops, is_same_op) &&
          std::ranges::equal(a.regions, b.regions, is_same_region) && a.same_extents == b.same_extents &&
-         a.tile == b.tile && a.whole == b.whole && a.idiom.name == b.idiom.name && a.idiom.numbers == b.idiom.numbers;
+         a.tile == b.tile && a.whole == b.whole && is_same_idiom(a.idiom, b.idiom);
 }
 
 std::size_t hash_code(const Program& program) {

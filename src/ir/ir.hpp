@@ -4,6 +4,7 @@
 #include <tessera/tile.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -150,11 +151,19 @@ struct SameExtent {
   friend bool operator==(const SameExtent&, const SameExtent&) = default;
 };
 
+struct Program;
+
 // What a driver may do by a routine of its own instead of compiling the program, with the same results (floats: within
 // the kernel's tolerance). The numbers are the routine's arguments.
+//
+// It may be the beginning of the program only: what the routine leaves in the output then goes through the epilogue,
+// row by row. A row is what lies side by side along the last axis, of a convolution along the last two.
 struct Idiom {
   std::string name;  // "matmul", "conv2d"; empty: none
-  std::vector<std::int64_t> numbers;
+  std::vector<std::int64_t> numbers = {};
+  std::vector<int> inputs = {};                       // the routine's, among the buffers; empty: all, in order
+  std::shared_ptr<const Program> epilogue = nullptr;  // of rank 1; null: there is none
+  std::vector<int> epilogue_inputs = {};              // the buffers whose rows are its inputs; 0: what the routine left
 };
 
 struct Program {

@@ -218,5 +218,23 @@ TEST(Fuse, Blur_sharpen_and_grayscale_are_one) {
   }
 }
 
+TEST(Fuse, Products_and_convolutions_go_on_point_by_point) {
+  const auto expect_epilogue = [](const Shape& first, const std::vector<Link>& links) {
+    const Traced writer = traced(links[0], first, f32);
+    const Traced reader = traced(links[1], links[0].output, f32);
+    const Fused fused =
+        fuse(reader.program, 1, writer.program, std::vector<int>(writer.program.buffers.size() - 1, -1));
+    ASSERT_TRUE(fused.program) << fused.reason;
+    EXPECT_TRUE(fused.program->idiom.epilogue);
+    expect_fuses(first, f32, links);
+  };
+  expect_epilogue({1, 3, 20, 30},
+                  {{"conv2d", {1, 8, 20, 30}, f32, {{"padding", 1}}, {{8, 3, 3, 3}}}, {"relu", {1, 8, 20, 30}, f32}});
+  expect_epilogue({2, 8, 9, 7}, {{"conv2d", {2, 8, 9, 7}, f32, {{"padding", 1}, {"groups", 8}}, {{8, 1, 3, 3}}},
+                                 {"elementwise_add", {2, 8, 9, 7}, f32, {}, {{8, 1, 1}}},
+                                 {"elementwise_mul", {2, 8, 9, 7}, f32, {}, {{2, 8, 9, 7}}},
+                                 {"clamp", {2, 8, 9, 7}, f32, {{"min", 0}, {"max", 6}}}});
+}
+
 }  // namespace
 }  // namespace tessera::compile

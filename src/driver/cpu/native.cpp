@@ -3,7 +3,9 @@
 #include "driver/cpu/gemm/gemm.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <thread>
+#include <vector>
 
 namespace tessera::driver::cpu {
 
@@ -11,11 +13,54 @@ namespace {
 
 unsigned workers() { return std::max(1U, std::thread::hardware_concurrency()); }
 
+// What follows a routine, row by row, while the rows are in the caches.
+class Epilogue {
+ public:
+  explicit Epilogue(const ir::Program& program) : program_(program), code_(compile::compile(*program.idiom.epilogue)) {}
+
+  // A part of a row of the output.
+  void run(const compile::Arguments& arguments, const RowPart& part) const {
+    const ir::Program& row = *program_.idiom.epilogue;
+    std::vector<std::byte*> buffers = {address(arguments, 0, part)};
+    std::vector<std::int64_t> dims = {part.columns};
+    for (std::size_t i = 1; i < row.buffers.size(); ++i) {
+      buffers.push_back(address(arguments, program_.idiom.epilogue_inputs[i - 1], part));
+      dims.push_back(row.buffers[i].dims[0] == 1 ? 1 : part.columns);
+    }
+    const compile::Arguments of_row{buffers.data(), dims.data(), arguments.scalars};
+    code_->run(of_row, 0, code_->tiles(of_row, 1));
+  }
+
+ private:
+  // Where that part of a row of a buffer begins: [batch, row, columns…], extents of 1 are repeated.
+  std::byte* address(const compile::Arguments& arguments, int number, const RowPart& part) const {
+    const std::int64_t* dims = arguments.dims;
+    for (int i = 0; i < number; ++i) dims += program_.buffers[static_cast<std::size_t>(i)].rank();
+    const ir::Buffer& buffer = program_.buffers[static_cast<std::size_t>(number)];
+    const int rank = program_.buffers[0].rank();
+    const auto extent = [&](int axis) {
+      const int own = axis - (rank - buffer.rank());
+      return own < 0 ? 1 : dims[own];
+    };
+    std::int64_t columns = 1;
+    for (int axis = 2; axis < rank; ++axis) columns *= extent(axis);
+    const std::int64_t rows = extent(1);
+    const std::int64_t place = (extent(0) == 1 ? 0 : part.batch) * rows * columns +
+                               (rows == 1 ? 0 : part.row) * columns + (columns == 1 ? 0 : part.column);
+    return arguments.buffers[number] + place * (ir::bits_of(buffer.type) / 8);
+  }
+
+  const ir::Program& program_;
+  std::shared_ptr<const compile::Compiled> code_;
+};
+
 // A routine whose work is cut into pieces by itself: a tile is a piece.
 template <class Work>
 class Native final : public compile::Compiled {
  public:
-  explicit Native(const ir::Program& program) : program_(program) {}
+  explicit Native(const ir::Program& program) : program_(program) {
+    if (program_.idiom.epilogue) epilogue_.emplace(program_);
+  }
 
   std::int64_t tiles(const compile::Arguments& arguments, std::size_t) const override {
     return cut(work(arguments), workers()).pieces;
@@ -24,28 +69,44 @@ class Native final : public compile::Compiled {
   void run(const compile::Arguments& arguments, std::int64_t begin, std::int64_t end) const override {
     const Work done = work(arguments);
     const Cut pieces = cut(done, workers());
-    for (std::int64_t piece = begin; piece < end; ++piece) run_piece(done, pieces, piece);
+    for (std::int64_t piece = begin; piece < end; ++piece) {
+      run_piece(done, pieces, piece);
+      if (epilogue_) for_each_row(done, pieces, piece, [&](const RowPart& part) { epilogue_->run(arguments, part); });
+    }
   }
 
  private:
   Work work(const compile::Arguments& arguments) const;
+  // The routine's inputs.
+  std::size_t number(std::size_t input) const {
+    return program_.idiom.inputs.empty() ? input + 1 : static_cast<std::size_t>(program_.idiom.inputs[input]);
+  }
+  const std::byte* data(const compile::Arguments& arguments, std::size_t input) const {
+    return arguments.buffers[number(input)];
+  }
+  const std::int64_t* dims(const compile::Arguments& arguments, std::size_t input) const {
+    const std::int64_t* found = arguments.dims;
+    for (std::size_t i = 0; i < number(input); ++i) found += program_.buffers[i].rank();
+    return found;
+  }
 
   const ir::Program program_;
+  std::optional<Epilogue> epilogue_;
 };
 
 // a [batch or 1,m,k], b [batch or 1,k,n], output [batch,m,n]; the numbers say whether a and b have a batch.
 template <>
 Gemm Native<Gemm>::work(const compile::Arguments& arguments) const {
   const std::int64_t* output = arguments.dims;
-  const std::int64_t m = output[1], n = output[2], k = arguments.dims[5];
+  const std::int64_t m = output[1], n = output[2], k = dims(arguments, 0)[2];
   const bool has_many_a = program_.idiom.numbers[0] != 0, has_many_b = program_.idiom.numbers[1] != 0;
   return {.dtype = static_cast<DType>(program_.buffers[0].type),
           .batches = output[0],
           .m = m,
           .n = n,
           .k = k,
-          .a = {arguments.buffers[1], k, 1, has_many_a ? m * k : 0},
-          .b = {arguments.buffers[2], n, 1, has_many_b ? k * n : 0},
+          .a = {data(arguments, 0), k, 1, has_many_a ? m * k : 0},
+          .b = {data(arguments, 1), n, 1, has_many_b ? k * n : 0},
           .c = arguments.buffers[0],
           .c_row = n,
           .c_batch = m * n};
@@ -54,7 +115,7 @@ Gemm Native<Gemm>::work(const compile::Arguments& arguments) const {
 // Output [N,O,OH,OW], x [N,C,H,W], weights [O,C/groups,KH,KW], perhaps bias [O]; the numbers as in kernels/windows.cpp.
 template <>
 Conv2d Native<Conv2d>::work(const compile::Arguments& arguments) const {
-  const std::int64_t *x = arguments.dims + 4, *weights = arguments.dims + 8;
+  const std::int64_t *x = dims(arguments, 0), *weights = dims(arguments, 1);
   const std::vector<std::int64_t>& of = program_.idiom.numbers;
   return {.dtype = static_cast<DType>(program_.buffers[0].type),
           .images = x[0],
@@ -63,9 +124,9 @@ Conv2d Native<Conv2d>::work(const compile::Arguments& arguments) const {
           .groups = of[6],
           .h = {.size = x[2], .kernel = weights[2], .stride = of[0], .padding = of[2], .dilation = of[4]},
           .w = {.size = x[3], .kernel = weights[3], .stride = of[1], .padding = of[3], .dilation = of[5]},
-          .x = arguments.buffers[1],
-          .weights = arguments.buffers[2],
-          .bias = of[7] != 0 ? arguments.buffers[3] : nullptr,
+          .x = data(arguments, 0),
+          .weights = data(arguments, 1),
+          .bias = of[7] != 0 ? data(arguments, 2) : nullptr,
           .y = arguments.buffers[0]};
 }
 

@@ -42,5 +42,6 @@ struct Conv2d {
 // As for Gemm.
 Cut cut(const Conv2d& conv, unsigned workers);
 void run_piece(const Conv2d& conv, const Cut& cut, std::int64_t piece);
+void for_each_row(const Conv2d& conv, const Cut& cut, std::int64_t piece, const std::function<void(const RowPart&)>& f);
 
 }  // namespace tessera::driver::cpu
