@@ -1,0 +1,103 @@
+// Pipelines that are recorded once and run again and again.
+#include <tessera/pipeline.hpp>
+
+#include "cases/kernels.hpp"
+#include "cases/tiny.hpp"
+#include "rivals/rivals.hpp"
+
+#include <tbb/flow_graph.h>
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+namespace bench {
+
+namespace {
+
+using tessera::Buffer;
+using tessera::Pipeline;
+
+constexpr int stages = 10;
+constexpr int repeats = 1000;
+
+// Prebuilt, with nodes that do nothing: what the order alone costs.
+class EmptyGraph {
+ public:
+  EmptyGraph() {
+    for (int i = 0; i < stages; ++i) {
+      nodes_.emplace_back(graph_, [](const tbb::flow::continue_msg&) {});
+      if (i > 0) tbb::flow::make_edge(nodes_[static_cast<std::size_t>(i) - 1], nodes_.back());
+    }
+  }
+  void run() {
+    nodes_.front().try_put(tbb::flow::continue_msg());
+    graph_.wait_for_all();
+  }
+
+ private:
+  tbb::flow::graph graph_;
+  std::deque<tbb::flow::continue_node<tbb::flow::continue_msg>> nodes_;
+};
+
+double nanoseconds_each(const Call& call) {
+  return nanoseconds([&] {
+           for (int i = 0; i < repeats; ++i) call();
+         }) /
+         repeats;
+}
+
+// A chain of so many stages over temporaries. Where each reads across what the one before it wrote, they stay apart.
+std::shared_ptr<Pipeline> chain_of(int count, const tessera::Shape& shape, bool can_fuse) {
+  auto pipeline = std::make_shared<Pipeline>(device());
+  Buffer last = device().zeros(shape);
+  for (int i = 0; i < count; ++i) {
+    const Buffer next = i + 1 == count ? device().zeros(shape) : pipeline->temporary(shape);
+    if (can_fuse) {
+      pipeline->add("scale", {last}, next, {{"factor", i % 2 == 0 ? 2.0 : 0.5}});
+    } else {
+      pipeline->add("transpose", {last}, next);
+    }
+    last = next;
+  }
+  pipeline->compile();
+  return pipeline;
+}
+
+}  // namespace
+
+Sides tiny_pipeline(bool can_fuse) {
+  const auto pipeline = chain_of(stages, can_fuse ? tessera::Shape(tiny_elements) : tessera::Shape(4, 4), can_fuse);
+  return {
+      [=] { return nanoseconds_each([&] { pipeline->run(); }); },
+      [rival = std::make_shared<EmptyGraph>()] { return nanoseconds_each([&] { rival->run(); }); },
+  };
+}
+
+Sides long_chain() {
+  const tessera::Shape shape(std::size_t{16} << 20);
+  const auto once = [](const std::shared_ptr<Pipeline>& pipeline) {
+    return [=] { return nanoseconds([&] { pipeline->run(); }) / 1e6; };
+  };
+  return {once(chain_of(stages, shape, true)), once(chain_of(1, shape, true))};
+}
+
+Sides image_pipeline(int width, int height) {
+  const tessera::Shape size(height, width, 4);
+  const Buffer input = random_buffer<std::uint8_t>(size, 1);
+  const Buffer output = device().zeros({height, width}, tessera::u8);
+  const auto ours = [&](bool fuse) -> Call {
+    auto pipeline = std::make_shared<Pipeline>(device(), tessera::PipelineOptions{.fuse = fuse});
+    const Buffer blurred = pipeline->temporary(size, tessera::u8), sharp = pipeline->temporary(size, tessera::u8);
+    pipeline->add("gaussian_blur", {input}, blurred, {{"radius", 3}, {"sigma", 1.5}})
+        .add("sharpen", {blurred}, sharp, {{"amount", 0.5}})
+        .add("grayscale", {sharp}, output);
+    return [=] { pipeline->run(); };
+  };
+  const Blur work{address<std::uint8_t>(input), address<std::uint8_t>(output), width, height, 3, 1.5};
+  // OpenCV rounds each of its steps by itself.
+  return contest<std::uint8_t>(1e3 * width * height, {ours(true), opencv::blur_sharpen_gray(work), ours(false)},
+                               {input}, output, 2);
+}
+
+}  // namespace bench
