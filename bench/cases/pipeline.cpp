@@ -1,15 +1,12 @@
 // Pipelines that are recorded once and run again and again.
-#include <tessera/pipeline.hpp>
-
-#include "cases/kernels.hpp"
 #include "cases/tiny.hpp"
-#include "rivals/rivals.hpp"
 
 #include <tbb/flow_graph.h>
 
+#include <cstddef>
 #include <deque>
+#include <functional>
 #include <memory>
-#include <vector>
 
 namespace bench {
 
@@ -40,7 +37,7 @@ class EmptyGraph {
   std::deque<tbb::flow::continue_node<tbb::flow::continue_msg>> nodes_;
 };
 
-double nanoseconds_each(const Call& call) {
+double nanoseconds_each(const std::function<void()>& call) {
   return nanoseconds([&] {
            for (int i = 0; i < repeats; ++i) call();
          }) /
@@ -80,24 +77,6 @@ Sides long_chain() {
     return [=] { return nanoseconds([&] { pipeline->run(); }) / 1e6; };
   };
   return {once(chain_of(stages, shape, true)), once(chain_of(1, shape, true))};
-}
-
-Sides image_pipeline(int width, int height) {
-  const tessera::Shape size(height, width, 4);
-  const Buffer input = random_buffer<std::uint8_t>(size, 1);
-  const Buffer output = device().zeros({height, width}, tessera::u8);
-  const auto ours = [&](bool fuse) -> Call {
-    auto pipeline = std::make_shared<Pipeline>(device(), tessera::PipelineOptions{.fuse = fuse});
-    const Buffer blurred = pipeline->temporary(size, tessera::u8), sharp = pipeline->temporary(size, tessera::u8);
-    pipeline->add("gaussian_blur", {input}, blurred, {{"radius", 3}, {"sigma", 1.5}})
-        .add("sharpen", {blurred}, sharp, {{"amount", 0.5}})
-        .add("grayscale", {sharp}, output);
-    return [=] { pipeline->run(); };
-  };
-  const Blur work{address<std::uint8_t>(input), address<std::uint8_t>(output), width, height, 3, 1.5};
-  // OpenCV rounds each of its steps by itself.
-  return contest<std::uint8_t>(1e3 * width * height, {ours(true), opencv::blur_sharpen_gray(work), ours(false)},
-                               {input}, output, 2);
 }
 
 }  // namespace bench
