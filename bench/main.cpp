@@ -145,7 +145,7 @@ const std::vector<Case>& cases() {
        "ns",
        {{"TBB flow_graph", at_most(1)}},
        [] { return bench::tiny_pipeline(true); }},
-      {"ten tiny stages replayed, not fusable",
+      {"ten tiny stages replayed, barriers between",
        "ns",
        {{"TBB flow_graph", at_most(2)}},
        [] { return bench::tiny_pipeline(false); }},

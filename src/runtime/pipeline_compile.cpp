@@ -213,6 +213,9 @@ void find_used(PipelinePlan& plan) {
     for (const std::size_t buffer : group.inputs) is_used[buffer] = true;
     for (const std::size_t buffer : group.outputs) is_used[buffer] = plan.is_written[buffer] = true;
   }
+  for (const graph::Place& place : plan.plan.places) {
+    for (const std::size_t b : place.temporaries) is_used[b] = b == place.temporaries.front();
+  }
   for (std::size_t b = 0; b < count; ++b) {
     if (is_used[b]) plan.used.push_back(b);
     if (plan.graph.buffers[b].kind == PipelineBuffer::Kind::slot) plan.slots.push_back(b);

@@ -54,7 +54,7 @@ std::unique_ptr<PipelineInstance> make_instance(DeviceState& device, const Pipel
     instance->places.push_back(allocate(device, Shape(place.bytes), u8, false));
   }
   instance->storages.resize(plan.graph.buffers.size());
-  for (const std::size_t buffer : plan.used) {
+  for (std::size_t buffer = 0; buffer < plan.graph.buffers.size(); ++buffer) {
     if (const auto& place = plan.plan.place_of[buffer]) {
       instance->storages[buffer] = instance->places[*place].view()->storage;
     } else if (plan.buffers[buffer]) {
@@ -115,30 +115,37 @@ void bind(const Request& request, const PipelinePlan& plan, PipelineInstance& in
   }
 }
 
-// Under the order lock, as no free() can come between.
-core::FailurePtr check_not_freed(const PipelinePlan& plan, const PipelineInstance& instance) {
-  for (const std::size_t buffer : plan.used) {
+// What a run finds of its buffers.
+struct Found {
+  const std::size_t* freed = nullptr;  // the first one that is
+  bool is_idle = true;                 // all that comes before is over
+  bool is_sound = true;                // none is poisoned
+};
+
+// Under the order lock, as neither free() nor another command can come between.
+Found look(const PipelinePlan& plan, const PipelineInstance& instance) {
+  Found found;
+  for (const std::size_t& buffer : plan.used) {
     const Storage& storage = *instance.storages[buffer];
-    if (storage.is_freed.load(std::memory_order_relaxed)) [[unlikely]]
-      return unusable(text("[", run_label, "] ", plan.graph.buffers[buffer].name), storage);
+    if (storage.is_freed.load(std::memory_order_relaxed) && !found.freed) [[unlikely]]
+      found.freed = &buffer;
+    const bool is_idle = plan.is_written[buffer] ? storage.hazards.can_write_now() : storage.hazards.can_read_now();
+    if (!is_idle) {
+      found.is_idle = false;
+    } else if (storage.poison) {
+      found.is_sound = false;
+    }
   }
-  return nullptr;
+  return found;
 }
 
-bool is_ready(const PipelineInstance& instance) {
-  return std::ranges::all_of(instance.launches, [](const driver::Launch& launch) {
-    return !launch.executable || launch.elements == 0 || launch.executable->is_ready();
-  });
-}
-
-// Under the order lock: whether all that comes before is over.
-bool can_run_now(const PipelinePlan& plan, PipelineInstance& instance, const StreamState* stream) {
-  for (const std::size_t buffer : plan.used) {
-    const graph::Hazards& hazards = instance.storages[buffer]->hazards;
-    if (plan.is_written[buffer] ? !hazards.can_write_now() : !hazards.can_read_now()) return false;
+// Whether all that is launched is compiled.
+bool is_ready(PipelineInstance& instance) {
+  if (!instance.is_ready) {
+    instance.is_ready = std::ranges::all_of(instance.launches, [](const driver::Launch& launch) {
+      return !launch.executable || launch.elements == 0 || launch.executable->is_ready();
+    });
   }
-  if (stream && stream->options.in_order && stream->last.pending()) return false;
-  if (!instance.is_ready) instance.is_ready = is_ready(instance);
   return instance.is_ready;
 }
 
@@ -155,10 +162,8 @@ core::FailurePtr first_poisoned_input(DeviceState& device, const CompiledGroup& 
 
 // Runs all groups on the spot. Under the order lock: nobody can come near the buffers, and nobody sees the groups, so
 // they need no place in the order. Returns why the first one failed.
-core::FailurePtr run_small(DeviceState& device, const PipelinePlan& plan, PipelineInstance& instance,
+core::FailurePtr run_small(DeviceState& device, const PipelinePlan& plan, PipelineInstance& instance, bool is_sound,
                            PipelineRun* timed) {
-  bool is_sound = std::ranges::none_of(
-      plan.used, [&](std::size_t buffer) { return static_cast<bool>(instance.storages[buffer]->poison); });
   core::FailurePtr first;
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     const CompiledGroup& group = plan.groups[g];
@@ -246,11 +251,10 @@ Node& take_node(DeviceState& device, const PipelinePlan& plan, std::size_t numbe
   return node;
 }
 
-// Places the groups and what waits for all of them. Under the order lock.
+// Places the groups, after `last` too if there is one, and what waits for all of them. Under the order lock.
 void place_run(DeviceState& device, const PipelinePlan& plan, const PipelineInstance& instance, Node& join,
-               StreamState* stream) {
+               graph::Node* last) {
   std::vector<graph::Node*>& earlier = device.earlier;
-  graph::Node* last = stream && stream->options.in_order ? stream->last.pending() : nullptr;
   std::vector<Node*>& nodes = join.run->nodes;
   nodes.clear();
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
@@ -270,7 +274,6 @@ void place_run(DeviceState& device, const PipelinePlan& plan, const PipelineInst
   }
   if (last && plan.groups.empty()) earlier.push_back(last);
   wait_for_all(join, earlier);
-  if (stream && stream->options.in_order) stream->last = {&join, join.serial()};
 }
 
 // All waits are known: what is ready may go. A caller that waits does one of them itself.
@@ -302,12 +305,17 @@ Ref<Node> start(DeviceState& device, const Request& request, bool blocks) {
   const bool is_small = plan.is_small && may_run_here && !is_dropped && !trace_is_on.load(std::memory_order_relaxed);
   std::unique_lock order(device.order, std::defer_lock);
   PipelineInstance* instance = nullptr;
+  Found found;
   core::FailurePtr wrong;
   try {
     order.lock();
     instance = &take_instance(device, plan, order);
     bind(request, plan, *instance);
-    wrong = check_not_freed(plan, *instance);
+    found = look(plan, *instance);
+    if (found.freed) {
+      wrong = unusable(text("[", run_label, "] ", plan.graph.buffers[*found.freed].name),
+                       *instance->storages[*found.freed]);
+    }
   } catch (const Error& error) {
     wrong = error.failure();
   }
@@ -318,10 +326,11 @@ Ref<Node> start(DeviceState& device, const Request& request, bool blocks) {
   }
 
   const std::uint64_t number = request.log->next_number();
-  if (is_small && can_run_now(plan, *instance, stream)) {
+  graph::Node* last = stream && stream->options.in_order ? stream->last.pending() : nullptr;
+  if (is_small && found.is_idle && !last && is_ready(*instance)) {
     std::unique_ptr<PipelineRun> timed;
     if (number % timed_one_in == 1) begin(*(timed = request.log->take()), request, number);
-    core::FailurePtr failure = run_small(device, plan, *instance, timed.get());
+    core::FailurePtr failure = run_small(device, plan, *instance, found.is_sound, timed.get());
     const Status status = failure ? Status::failed : Status::completed;
     Ref<Node> ended;
     if (!blocks || failure) ended = ended_command(device, run_label, status, std::move(failure));
@@ -349,7 +358,8 @@ Ref<Node> start(DeviceState& device, const Request& request, bool blocks) {
     join.stream = Ref<StreamState>(stream);
     if (stream->options.deadline.count() > 0) join.deadline = from_now(stream->options.deadline);
   }
-  place_run(device, plan, *instance, join, stream);
+  place_run(device, plan, *instance, join, last);
+  if (stream && stream->options.in_order) stream->last = {&join, join.serial()};
   order.unlock();
 
   Ref<Node> command(&join);

@@ -49,7 +49,7 @@ struct PipelinePlan {
   std::vector<CompiledGroup> groups;
   std::vector<Buffer> buffers;     // the caller's own; empty handles for the others
   std::vector<std::size_t> slots;  // which buffers are slots
-  std::vector<std::size_t> used;   // which are used at all
+  std::vector<std::size_t> used;   // which are used at all; of the temporaries one a place
   std::vector<bool> is_written;    // by buffer
   bool is_small = false;           // worth doing on the spot
 
