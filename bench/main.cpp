@@ -46,6 +46,15 @@ Case matmul_f32(std::string_view name, int size) {
           Summary::maximum};
 }
 
+Case image_pipeline(std::string_view name, int width, int height) {
+  return {name,
+          "Mpixel/s",
+          {{"OpenCV", at_least(2.5)}, {"not fused", at_least(1.6)}},
+          [=] { return bench::image_pipeline(width, height); },
+          10,
+          Summary::maximum};
+}
+
 Case first_call(std::string_view name, FirstCall which, double milliseconds) {
   return {name, "ms", {}, [=] { return bench::first_call(which); }, 8, Summary::minimum, at_most(milliseconds)};
 }
@@ -132,6 +141,17 @@ const std::vector<Case>& cases() {
        [] { return bench::gaussian_blur(3840, 2160); },
        10,
        Summary::maximum},
+      {"ten tiny stages replayed, element-wise",
+       "ns",
+       {{"TBB flow_graph", at_most(1)}},
+       [] { return bench::tiny_pipeline(true); }},
+      {"ten tiny stages replayed, barriers between",
+       "ns",
+       {{"TBB flow_graph", at_most(2)}},
+       [] { return bench::tiny_pipeline(false); }},
+      {"ten element-wise stages, 64 MiB", "ms", {{"one stage", at_most(1.15)}}, bench::long_chain, 10},
+      image_pipeline("blur, sharpen, gray, 2160p RGBA", 3840, 2160),
+      image_pipeline("blur, sharpen, gray, 1080p RGBA", 1920, 1080),
       first_call("first call of a kernel", FirstCall::first, 30),
       first_call("first call of a second kernel", FirstCall::second, 10),
       first_call("first call, compiled before", FirstCall::from_disk, 1),

@@ -36,6 +36,11 @@ Sides softmax(int rows, int columns);        // GB/s
 Sides row_sums(int rows, int columns);       // GB/s
 Sides gaussian_blur(int width, int height);  // millions of pixels a second
 
+// Pipelines, replayed. ns of ten stages over a cache line; TBB: a prebuilt flow_graph of ten empty nodes.
+Sides tiny_pipeline(bool can_fuse);
+Sides long_chain();                           // ms of ten element-wise stages over 64 MiB; of one
+Sides image_pipeline(int width, int height);  // millions of pixels a second; OpenCV, our own without fusion
+
 // Milliseconds of a call that nobody has made before, in a new process each time.
 enum class FirstCall : std::uint8_t { first, second, from_disk };
 Sides first_call(FirstCall which);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
 #include <random>
 #include <type_traits>
 #include <vector>
@@ -156,6 +157,24 @@ Sides gaussian_blur(int width, int height) {
   return contest<std::uint8_t>(1e3 * width * height,  // millions a second
                                {our_gaussian_blur(input, output, radius, sigma), opencv::gaussian_blur(work)}, {input},
                                output, 0);
+}
+
+Sides image_pipeline(int width, int height) {
+  const tessera::Shape size(height, width, 4);
+  const Buffer input = random_buffer<std::uint8_t>(size, 1);
+  const Buffer output = device().zeros({height, width}, tessera::u8);
+  const auto ours = [&](bool fuse) -> Call {
+    auto pipeline = std::make_shared<tessera::Pipeline>(device(), tessera::PipelineOptions{.fuse = fuse});
+    const Buffer blurred = pipeline->temporary(size, tessera::u8), sharp = pipeline->temporary(size, tessera::u8);
+    pipeline->add("gaussian_blur", {input}, blurred, {{"radius", 3}, {"sigma", 1.5}})
+        .add("sharpen", {blurred}, sharp, {{"amount", 0.5}})
+        .add("grayscale", {sharp}, output);
+    return [=] { pipeline->run(); };
+  };
+  const Blur work{address<std::uint8_t>(input), address<std::uint8_t>(output), width, height, 3, 1.5};
+  // OpenCV rounds each of its steps by itself.
+  return contest<std::uint8_t>(1e3 * width * height, {ours(true), opencv::blur_sharpen_gray(work), ours(false)},
+                               {input}, output, 2);
 }
 
 }  // namespace bench

@@ -29,6 +29,7 @@ namespace openblas {
 namespace opencv {
 [[gnu::weak]] Call add_relu_scale(const AddReluScale&) { return {}; }
 [[gnu::weak]] Call gaussian_blur(const Blur&) { return {}; }
+[[gnu::weak]] Call blur_sharpen_gray(const Blur&) { return {}; }
 }  // namespace opencv
 
 }  // namespace bench

@@ -36,4 +36,19 @@ Call gaussian_blur(const Blur& work) {
   };
 }
 
+// As OpenCV's user writes it: what is between the steps is kept from call to call.
+Call blur_sharpen_gray(const Blur& work) {
+  cv::setNumThreads(rival_threads);
+  const int across = 2 * work.radius + 1;
+  constexpr double amount = 0.5;
+  return [=, input = mat(work.height, work.width, CV_8UC4, work.input),
+          output = mat(work.height, work.width, CV_8UC1, work.output), blurred = cv::Mat(), softer = cv::Mat(),
+          sharp = cv::Mat()]() mutable {
+    cv::GaussianBlur(input, blurred, {across, across}, work.sigma, work.sigma, cv::BORDER_REPLICATE);
+    cv::GaussianBlur(blurred, softer, {3, 3}, 1, 1, cv::BORDER_REPLICATE);
+    cv::addWeighted(blurred, 1 + amount, softer, -amount, 0, sharp);
+    cv::cvtColor(sharp, output, cv::COLOR_RGBA2GRAY);
+  };
+}
+
 }  // namespace bench::opencv

@@ -81,6 +81,7 @@ Call matmul(const Matmul<double>& work);
 namespace opencv {
 Call add_relu_scale(const AddReluScale& work);
 Call gaussian_blur(const Blur& work);
+Call blur_sharpen_gray(const Blur& work);  // the output has one byte a pixel
 }  // namespace opencv
 
 }  // namespace bench

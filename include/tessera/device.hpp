@@ -1,5 +1,6 @@
 #pragma once
 
+#include <tessera/bindings.hpp>
 #include <tessera/buffer.hpp>
 #include <tessera/command.hpp>
 #include <tessera/dtype.hpp>
@@ -20,6 +21,8 @@
 #include <vector>
 
 namespace tessera {
+
+class Pipeline;
 
 struct DeviceInfo {
   std::string name;     // "AMD EPYC"
@@ -122,6 +125,16 @@ class TESSERA_API Device {
                  const Params& params = {}) const;
   Command submit(const tile::Kernel& kernel, const BufferList& inputs, const Buffer& output,
                  const Params& params = {}) const;
+
+  // Gives a pipeline of this device a name, under which run and submit know it from now on: a copy of it as it is now,
+  // kept until the name is given again or the last handle of the device goes. Throws as Pipeline::compile.
+  //
+  //   device.define_command("preview", pipeline);
+  //   device.submit("preview", {{"frame", buffer}});
+  void define_command(std::string_view name, const Pipeline& pipeline) const;
+  // Runs such a pipeline, as Pipeline::run and submit do. An unknown name is Errc::unknown_command.
+  void run(std::string_view command, const Bindings& bindings = {}) const;
+  Command submit(std::string_view command, const Bindings& bindings = {}) const;
 
   // As the Command's members, by number, which is known for at least 65,536 commands after the end of its own.
   // Errc::unknown_command for one that was never given out or is not known any more.

@@ -25,7 +25,8 @@ enum class Errc {
   dtype_mismatch,     // input s32[5] where the output is f32[5]; read<int>() of an f32 buffer
   wrong_device,       // a buffer that lives on another device
   buffer_freed,       // a buffer used after free()
-  unknown_command,    // an id that was never given out, or ended too many commands ago
+  unknown_command,    // an id that was never given out, or ended too many commands ago; a name never defined
+  call_failed,        // a function of the caller's, a stage of a pipeline, threw
   unsupported,        // the device cannot do this
 
   // The outcome of work that was accepted.

@@ -15,7 +15,8 @@
 
 namespace tessera {
 
-// The value of a parameter: a bool, an integer, a number, a string, or a list of those.
+// The value of a parameter: a bool, an integer, a number, a string, or a list of those; or what Pipeline::param gives,
+// a name whose value comes with each run.
 //
 //   Value(3)   Value(1.5)   Value(true)   Value("linear")   Value(224, 224)   Value::list(1)
 class TESSERA_API Value {
@@ -62,11 +63,19 @@ class TESSERA_API Value {
     return Value(std::move(values));
   }
 
+  // What stands for the value of a pipeline's parameter; good only in the pipelines that have one of this name.
+  static Value parameter(std::string_view name) {
+    Value value;
+    value.data_ = Parameter{std::string(name)};
+    return value;
+  }
+
   bool is_bool() const noexcept { return std::holds_alternative<bool>(data_); }
   bool is_integer() const noexcept { return std::holds_alternative<std::int64_t>(data_); }
   bool is_number() const noexcept { return is_integer() || std::holds_alternative<double>(data_); }
   bool is_string() const noexcept { return std::holds_alternative<std::string>(data_); }
   bool is_list() const noexcept { return std::holds_alternative<List>(data_); }
+  bool is_parameter() const noexcept { return std::holds_alternative<Parameter>(data_); }
 
   // Errc::invalid_parameter if the value is of another type. number() takes integers too.
   bool boolean() const { return get<bool>("a bool"); }
@@ -74,10 +83,15 @@ class TESSERA_API Value {
   double number() const { return is_integer() ? static_cast<double>(integer()) : get<double>("a number"); }
   const std::string& string() const { return get<std::string>("a string"); }
   const List& items() const { return get<List>("a list"); }
+  const std::string& parameter_name() const { return get<Parameter>("a parameter of a pipeline").name; }
 
   friend bool operator==(const Value&, const Value&) = default;
 
  private:
+  struct Parameter {
+    std::string name;
+    friend bool operator==(const Parameter&, const Parameter&) = default;
+  };
   template <class T>
   const T& get(const char* wanted) const {
     if (const T* held = std::get_if<T>(&data_)) return *held;
@@ -85,12 +99,12 @@ class TESSERA_API Value {
   }
   [[noreturn]] static void throw_overflow();
   [[noreturn]] void throw_type(const char* wanted) const;
-  std::variant<std::int64_t, double, bool, std::string, List> data_;
+  std::variant<std::int64_t, double, bool, std::string, List, Parameter> data_;
 };
 
 // "3", "1.5", "true", "\"linear\"", "[224, 224]".
 TESSERA_API std::string to_string(const Value& value);
-// "a bool", "an integer", "a number", "a string", "a list".
+// "a bool", "an integer", "a number", "a string", "a list", "a parameter of a pipeline".
 TESSERA_API std::string_view type_name(const Value& value) noexcept;
 
 // One named parameter, as in {"radius", 3}.

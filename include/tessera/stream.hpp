@@ -70,6 +70,7 @@ class TESSERA_API Stream {
   friend bool operator==(const Stream&, const Stream&) noexcept = default;
 
   explicit Stream(detail::Ref<detail::StreamState> state) noexcept : state_(std::move(state)) {}
+  detail::StreamState* state() const noexcept { return state_.get(); }
 
  private:
   detail::Ref<detail::StreamState> state_;

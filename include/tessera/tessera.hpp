@@ -1,6 +1,7 @@
 #pragma once
 
 // Everything: asynchronous GPU compute for C++20.
+#include <tessera/bindings.hpp>
 #include <tessera/buffer.hpp>
 #include <tessera/command.hpp>
 #include <tessera/device.hpp>
@@ -9,6 +10,7 @@
 #include <tessera/kernel.hpp>
 #include <tessera/kernels.hpp>
 #include <tessera/params.hpp>
+#include <tessera/pipeline.hpp>
 #include <tessera/shape.hpp>
 #include <tessera/simulation.hpp>
 #include <tessera/stream.hpp>

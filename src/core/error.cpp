@@ -32,6 +32,8 @@ std::string_view to_string(Errc code) noexcept {
       return "buffer_freed";
     case Errc::unknown_command:
       return "unknown_command";
+    case Errc::call_failed:
+      return "call_failed";
     case Errc::unsupported:
       return "unsupported";
     case Errc::cancelled:

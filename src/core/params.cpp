@@ -30,6 +30,7 @@ std::string to_string(const Value& value) {
     return {digits, std::to_chars(std::begin(digits), std::end(digits), value.number()).ptr};
   }
   if (value.is_string()) return core::text('"', value.string(), '"');
+  if (value.is_parameter()) return core::text("'", value.parameter_name(), "'");
   std::string text = "[";
   for (const Value& item : value.items()) {
     if (text.size() > 1) text += ", ";
@@ -42,6 +43,7 @@ std::string_view type_name(const Value& value) noexcept {
   if (value.is_bool()) return "a bool";
   if (value.is_integer()) return "an integer";
   if (value.is_number()) return "a number";
+  if (value.is_parameter()) return "a parameter of a pipeline";
   return value.is_string() ? "a string" : "a list";
 }
 

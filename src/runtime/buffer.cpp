@@ -49,6 +49,21 @@ void release_memory(Storage& storage) noexcept {
 
 std::string describe(const View& view) { return to_string(view.dtype, view.shape); }
 
+core::FailurePtr unusable(const std::string& what, const Storage& storage) {
+  if (storage.placeholder.empty()) return core::make_failure(Errc::buffer_freed, what + " has been freed");
+  return core::make_failure(Errc::invalid_argument,
+                            text(what, " is ", storage.placeholder, " and can be used only there"));
+}
+
+namespace {
+
+void expect_memory(const View& view, std::string_view call) {
+  const Storage& storage = *view.storage;
+  if (!storage.placeholder.empty()) throw Error(unusable(text("[", call, "] the buffer"), storage));
+}
+
+}  // namespace
+
 View& view_of(const Buffer& buffer, std::string_view call) {
   if (!buffer.view()) throw Error(Errc::invalid_argument, text("[", call, "] on an empty buffer handle"));
   return *buffer.view();
@@ -56,6 +71,7 @@ View& view_of(const Buffer& buffer, std::string_view call) {
 
 Mapping::Mapping(const Buffer& buffer, DType dtype, bool writes) {
   const View& view = view_of(buffer, "map");
+  expect_memory(view, "map");
   if (view.dtype != dtype) {
     throw Error(Errc::dtype_mismatch, text("[map] the buffer is ", describe(view), ", not ", to_string(dtype)));
   }
@@ -90,7 +106,10 @@ const Shape& Buffer::shape() const { return view_of(*this, "shape").shape; }
 DType Buffer::dtype() const { return view_of(*this, "dtype").dtype; }
 std::size_t Buffer::size_bytes() const { return view_of(*this, "size_bytes").bytes; }
 Device Buffer::device() const { return Device(view_of(*this, "device").storage->device); }
-bool Buffer::is_freed() const { return view_of(*this, "is_freed").storage->is_freed; }
+bool Buffer::is_freed() const {
+  const Storage& storage = *view_of(*this, "is_freed").storage;
+  return storage.is_freed && storage.placeholder.empty();
+}
 
 std::vector<std::byte> Buffer::read_bytes() const {
   std::vector<std::byte> bytes(size_bytes());
@@ -146,7 +165,7 @@ void Buffer::write_elements(std::span<const std::byte> bytes, std::int64_t first
 
 Buffer Buffer::reshape(const Shape& shape) const {
   const View& view = view_of(*this, "reshape");
-  if (view.storage->is_freed) throw Error(Errc::buffer_freed, "[reshape] the buffer has been freed");
+  if (is_freed()) throw Error(Errc::buffer_freed, "[reshape] the buffer has been freed");
   if (shape.elements() != view.shape.elements()) {
     throw Error(Errc::shape_mismatch, text("[reshape] ", describe(view), " has ", view.shape.elements(), " elements, ",
                                            to_string(shape), " has ", shape.elements()));
@@ -158,6 +177,7 @@ Buffer Buffer::reshape(const Shape& shape) const {
 }
 
 void Buffer::free() {
+  detail::expect_memory(view_of(*this, "free"), "free");
   if (!detail::try_free(*view_of(*this, "free").storage)) {
     throw Error(Errc::buffer_freed, text("[free] the buffer, ", describe(*view_), ", has been freed before"));
   }
@@ -166,6 +186,7 @@ void Buffer::free() {
 void free_many(const BufferList& buffers) {
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     if (!buffers[i]) throw Error(Errc::invalid_argument, text("[free_many] buffer ", i, " is an empty handle"));
+    detail::expect_memory(*buffers[i].view(), "free_many");
     if (buffers[i].is_freed()) {
       throw Error(Errc::buffer_freed,
                   text("[free_many] buffer ", i, ", ", describe(*buffers[i].view()), ", has been freed before"));

@@ -5,6 +5,7 @@
 
 #include "core/text.hpp"
 #include "runtime/device_state.hpp"
+#include "runtime/pipeline_state.hpp"
 #include "runtime/stream_state.hpp"
 #include "runtime/trace_record.hpp"
 
@@ -72,6 +73,12 @@ DeviceState::~DeviceState() {
   NodePool::retire(nodes);
 }
 
+void DeviceState::drop_commands() {
+  decltype(commands) dropped;  // they go after the lock
+  const std::scoped_lock lock(commands_mutex);
+  dropped.swap(commands);
+}
+
 std::string DeviceState::describe() const { return text("device ", number, ", ", driver->info().name); }
 
 void retain(DeviceState* state) noexcept { state->refs.fetch_add(1, std::memory_order_relaxed); }
@@ -86,12 +93,13 @@ namespace {
 // The process's CPU device. Never destroyed: its workers run until the process ends.
 Device cpu_device() {
   detail::start_trace_from_environment();
-  static DeviceState& state = []() -> DeviceState& {
+  static const Device& device = []() -> const Device& {
     auto driver = driver::make_cpu_driver();
     auto workers = detail::make_worker_pool(driver->info().compute_units);
-    return *new DeviceState(std::move(driver), std::move(workers));
+    auto* state = new DeviceState(std::move(driver), std::move(workers));
+    return *new Device(Ref<DeviceState>::adopt(state));
   }();
-  return Device(Ref<DeviceState>(&state));
+  return device;
 }
 
 }  // namespace
@@ -139,7 +147,10 @@ Device& Device::operator=(const Device& other) noexcept {
 }
 Device::~Device() {
   // Without threads of its own, nobody would ever run what is left: it would keep itself alive.
-  if (--state_->handles == 0) state_->scheduler->last_handle_dropped();
+  if (--state_->handles == 0) {
+    state_->drop_commands();
+    state_->scheduler->last_handle_dropped();
+  }
 }
 
 const DeviceInfo& Device::info() const noexcept { return state_->driver->info(); }
@@ -157,8 +168,9 @@ void expect_enumerator(Enum value, Enum last, std::string_view name) {
   throw Error(Errc::invalid_argument, text("there is no ", name, " with the number ", static_cast<unsigned>(value)));
 }
 
-// A new buffer; `zero`: with zeros.
-Buffer allocate(DeviceState& device, const Shape& shape, DType dtype, bool zero) {
+}  // namespace
+
+Buffer detail::allocate(DeviceState& device, const Shape& shape, DType dtype, bool zero) {
   expect_enumerator(dtype, DType::u8, "element type");
   const std::size_t bytes = shape.size_bytes(dtype);
   const auto block = device.memory.allocate(bytes, to_string(dtype, shape));
@@ -168,10 +180,8 @@ Buffer allocate(DeviceState& device, const Shape& shape, DType dtype, bool zero)
   return Buffer(Ref<detail::View>::adopt(view));
 }
 
-}  // namespace
-
-Buffer Device::empty(const Shape& shape, DType dtype) const { return allocate(*state_, shape, dtype, false); }
-Buffer Device::zeros(const Shape& shape, DType dtype) const { return allocate(*state_, shape, dtype, true); }
+Buffer Device::empty(const Shape& shape, DType dtype) const { return detail::allocate(*state_, shape, dtype, false); }
+Buffer Device::zeros(const Shape& shape, DType dtype) const { return detail::allocate(*state_, shape, dtype, true); }
 
 Buffer Device::make_buffer(std::span<const std::byte> bytes, std::size_t values, const Shape& shape,
                            DType dtype) const {

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <exception>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -21,6 +22,8 @@
 #include <vector>
 
 namespace tessera::detail {
+
+struct PipelineState;
 
 // One device with all that belongs to it. Lives as long as a handle, a buffer or a pending command of it.
 struct DeviceState {
@@ -76,10 +79,15 @@ struct DeviceState {
   void remember_locked(CommandId id, Status status, const core::FailurePtr& failure);
   void number_command(Node& node);
 
+  // A command that has ended before it could begin. `failure` says why.
+  Ref<Node> refuse(std::string_view label, Status status, core::FailurePtr failure);
+
   // "device 2, simulated AMD EPYC"
   std::string describe() const;
 
   void synchronize();
+  // The pipelines that have a name go (device.cpp).
+  void drop_commands();
 
   const std::unique_ptr<driver::Driver> driver;
   const std::shared_ptr<Scheduler> scheduler;
@@ -105,12 +113,16 @@ struct DeviceState {
   std::unordered_map<CommandId, Node*> outdated;  // pending ones whose place in `recent` is another's now
   std::size_t tidy_at = 1024;
   std::vector<std::exception_ptr> callback_failures;
+  std::vector<graph::Node*> earlier;  // room for place()
+
+  // Pipelines that have a name. They keep buffers, which keep the device: they go with its last handle.
+  std::mutex commands_mutex;
+  std::map<std::string, std::shared_ptr<PipelineState>, std::less<>> commands;
 
  private:
   bool is_known(CommandId id, const Outcome& outcome) const noexcept;
   // `blocks`: the caller waits for it. The command, or nothing if it blocks and is done already.
   Ref<Node> enqueue(const Call& call, Prepared& prepared, bool blocks);
-  Ref<Node> refuse(std::string_view label, Status status, core::FailurePtr failure);
   Node& take_host_node(const char* label);  // under the order lock
 };
 
@@ -126,6 +138,9 @@ inline constexpr CommandId command_window = 65'536;
 // Among the last so many, a command that is neither pending nor remembered has completed. Twice the window, because one
 // that ends more than a window after its submission is remembered.
 inline constexpr CommandId slots = 2 * command_window;
+
+// A new buffer; `zero`: with zeros (device.cpp).
+Buffer allocate(DeviceState& device, const Shape& shape, DType dtype, bool zero);
 
 // Of a node's life (execute.cpp); execute() and assist() are declared in scheduler.hpp.
 //
@@ -146,9 +161,9 @@ void callback_failed(unsigned device_number, std::exception_ptr exception) noexc
 
 // Launches, and tells what went wrong (submit.cpp). count_pieces: the driver's pieces(), which may have to compile.
 core::FailurePtr count_pieces(driver::Driver& driver, const driver::Launch& launch, std::string_view kernel,
-                              std::int64_t& pieces) noexcept;
+                              std::int64_t& pieces, int stage = Node::no_stage) noexcept;
 core::FailurePtr launch_piece(driver::Driver& driver, const driver::Launch& launch, std::int64_t piece,
-                              std::string_view kernel) noexcept;
+                              std::string_view kernel, int stage = Node::no_stage) noexcept;
 core::FailurePtr poisoned(const std::string& what, const Storage& storage);
 
 }  // namespace tessera::detail

@@ -2,6 +2,7 @@
 
 #include "core/text.hpp"
 #include "runtime/device_state.hpp"
+#include "runtime/pipeline_state.hpp"
 #include "runtime/stream_state.hpp"
 #include "runtime/trace_record.hpp"
 
@@ -19,7 +20,7 @@ constexpr int longest_run = 64;
 core::FailurePtr first_poisoned_input(const Node& node) {
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     if (!node.inputs[i]->poison) continue;
-    const std::string which = node.kind == Node::Kind::kernel ? core::text(": input ", i) : " the buffer";
+    const std::string which = node.id != 0 ? core::text(": input ", i) : " the buffer";
     return poisoned(node.describe() + which, *node.inputs[i]);
   }
   return nullptr;
@@ -29,14 +30,19 @@ core::FailurePtr cancelled_while_running(const Node& node) {
   return core::make_failure(Errc::cancelled, node.describe() + " was cancelled while it ran");
 }
 
+// By cancel() of the command, or of the run that it is part of.
+bool is_asked_to_stop(const Node& node) noexcept {
+  return node.is_asked_to_stop() || (node.join && node.join->is_asked_to_stop());
+}
+
 // Does pieces as long as there are some; whoever does the last one ends the node.
 Node* do_pieces(Node& node) noexcept {
   while (true) {
     const std::int64_t piece = node.next_piece.fetch_add(1, std::memory_order_relaxed);
     if (piece >= node.pieces) return nullptr;
-    core::FailurePtr failure = node.is_asked_to_stop()
+    core::FailurePtr failure = is_asked_to_stop(node)
                                    ? cancelled_while_running(node)
-                                   : launch_piece(*node.device->driver, node.launch, piece, node.label);
+                                   : launch_piece(*node.device->driver, node.launch, piece, node.label, node.stage);
     if (failure) {
       const std::scoped_lock lock(node.failure_lock);
       if (!node.failure) node.failure = std::move(failure);
@@ -52,6 +58,8 @@ core::FailurePtr call_host(Node& node) noexcept {
   try {
     if (node.host) node.host();
     return nullptr;
+  } catch (const Error& error) {
+    return core::make_failure(error.code(), core::text(node.describe(), " failed: ", error.what()));
   } catch (const std::exception& error) {
     return core::make_failure(Errc::internal, core::text(node.describe(), " failed: ", error.what()));
   }
@@ -59,11 +67,14 @@ core::FailurePtr call_host(Node& node) noexcept {
 
 // The part of the end that concerns the order: the output is what it will be, and those behind it may go.
 Node* leave_order(Node& node) noexcept {
-  if (node.output && node.kind != Node::Kind::release) {
-    // What was refused because of the poison leaves it as it is.
-    const bool is_refused = node.failure && !node.heals && node.output->poison;
-    if ((node.failure || node.heals) && !is_refused) node.output->poison = node.failure;
+  if (node.kind != Node::Kind::release) {
+    for (Storage* output : node.outputs) {
+      // What was refused because of the poison leaves it as it is.
+      const bool is_refused = node.failure && !node.heals && output->poison;
+      if ((node.failure || node.heals) && !is_refused) output->poison = node.failure;
+    }
   }
+  if (node.join) note_end(node);
   Scheduler& scheduler = *node.device->scheduler;
   Node* next = nullptr;
   for (graph::Edge* edge = node.retire(); edge;) {
@@ -114,29 +125,51 @@ Node* end(Node& node) noexcept {
   return next;
 }
 
+// It has settled, and leaves the order now.
+Node* leave_cancelled(Node& node) noexcept {
+  Node* next = leave_order(node);
+  release(&node);
+  return next;
+}
+
+// All groups of a run are over, and so is the run.
+Node* end_run(Node& join) noexcept {
+  if (!join.try_start() && join.is_settled()) {
+    keep_times(join);
+    return leave_cancelled(join);
+  }
+  if (join.trace) trace_start(*join.trace);
+  join.outcome = join.run->failure ? join.run->outcome : Status::completed;
+  join.failure = join.run->failure;
+  keep_times(join);
+  return end(join);
+}
+
 // Executes a node to its end, or as far as this thread can take it.
 Node* step(Node& node) noexcept {
   if (node.kind == Node::Kind::release) {
-    release_memory(*node.output);
+    release_memory(*node.outputs[0]);
     return finish(node, nullptr);
   }
+  if (node.kind == Node::Kind::join) return end_run(node);
   if (node.deadline != Clock::time_point::max() && Clock::now() > node.deadline && node.try_begin_ending()) {
     set_cancelled(node, Errc::deadline_exceeded, too_late);
     return end(node);
   }
-  if (!node.try_start()) {  // cancelled: it has settled, and leaves the order now
-    Node* next = leave_order(node);
-    release(&node);
-    return next;
+  if (node.join && !node.join->try_start_part() && node.try_begin_ending()) {
+    set_cancelled(node, node.join->failure ? node.join->failure->code : Errc::cancelled, "was cancelled with its run");
+    return end(node);
   }
+  if (!node.try_start()) return leave_cancelled(node);
+  if (node.join) note_start(node);
   if (node.trace) trace_start(*node.trace);
   if (core::FailurePtr poison = first_poisoned_input(node)) return finish(node, std::move(poison));
   if (node.kind == Node::Kind::host) return finish(node, call_host(node));
 
-  core::FailurePtr failure = count_pieces(*node.device->driver, node.launch, node.label, node.pieces);
+  core::FailurePtr failure = count_pieces(*node.device->driver, node.launch, node.label, node.pieces, node.stage);
   if (failure) return finish(node, std::move(failure));
   if (node.pieces == 1) {
-    return finish(node, launch_piece(*node.device->driver, node.launch, 0, node.label));
+    return finish(node, launch_piece(*node.device->driver, node.launch, 0, node.label, node.stage));
   }
   node.next_piece.store(0, std::memory_order_relaxed);
   node.pieces_left.store(node.pieces, std::memory_order_relaxed);
@@ -168,7 +201,7 @@ void assist(Node& node) noexcept {
 }
 
 Node* finish(Node& node, core::FailurePtr failure) noexcept {
-  const bool was_stopped = failure && failure->code == Errc::cancelled && node.is_asked_to_stop();
+  const bool was_stopped = failure && failure->code == Errc::cancelled && is_asked_to_stop(node);
   node.outcome = !failure ? Status::completed : was_stopped ? Status::cancelled : Status::failed;
   node.failure = std::move(failure);
   return end(node);

@@ -2,6 +2,7 @@
 
 #include "core/text.hpp"
 #include "runtime/device_state.hpp"
+#include "runtime/pipeline_state.hpp"
 #include "runtime/trace_record.hpp"
 
 #include <condition_variable>
@@ -49,6 +50,12 @@ bool Node::try_start() noexcept {
     const std::uint32_t running = (word & ~status_mask) | static_cast<std::uint32_t>(Status::running);
     if (state.compare_exchange_weak(word, running, std::memory_order_relaxed)) return true;
   }
+}
+
+bool Node::try_start_part() noexcept {
+  if (try_start()) return true;
+  const std::uint32_t word = state.load(std::memory_order_acquire);
+  return (word & status_mask) == static_cast<std::uint32_t>(Status::running) && (word & stop_asked) == 0;
 }
 
 bool Node::try_begin_ending() noexcept {
@@ -108,8 +115,10 @@ bool Node::park(Clock::time_point until) {
   return parking.woken.wait_until(lock, until, over);
 }
 
+std::string describe_stage(int stage) { return stage == Node::no_stage ? "" : core::text("stage ", stage, " "); }
+
 std::string Node::describe() const {
-  return id != 0 ? core::text("[", label, "] command ", id) : core::text("[", label, "]");
+  return core::text(describe_stage(stage), "[", label, "]", id != 0 ? core::text(" command ", id) : "");
 }
 
 void retain(Node* node) noexcept { node->refs.fetch_add(1, std::memory_order_relaxed); }
@@ -201,14 +210,18 @@ void NodePool::give_back(Node& node) noexcept {
   const Ref<DeviceState> device = std::move(node.device);
   if (device) {  // else the rest is as it was
     node.inputs.clear();
-    node.output = nullptr;
+    node.outputs.clear();
     node.heals = true;
     node.deadline = Clock::time_point::max();
     node.priority = Priority::normal;
     node.stream = {};
     node.host = nullptr;
     node.trace.reset();
-    node.more_edges.reset();
+    constexpr std::size_t most_kept = 1024;
+    if (node.more_edges.size() > most_kept) node.more_edges = {};
+    node.join = nullptr;
+    node.stage = Node::no_stage;
+    node.run.reset();
   }
   Node* head = returned_.load(std::memory_order_relaxed);
   do {

@@ -20,6 +20,7 @@
 namespace tessera::detail {
 
 class NodePool;
+struct PipelineRun;
 struct Storage;
 struct TraceRecord;
 
@@ -34,9 +35,12 @@ using Clock = std::chrono::steady_clock;
 struct alignas(64) Node final : graph::Node {
   enum class Kind : std::uint8_t {
     kernel,   // a launch of the driver
-    host,     // a function of the runtime's own: reads, writes, the ends of maps
+    host,     // a function on the host: reads, writes, the ends of maps, barriers and calls of a pipeline
     release,  // gives a buffer's memory back
+    join,     // a run of a pipeline: over when all its groups are
   };
+
+  static constexpr int no_stage = -1;
 
   // The state word: a Status or `ending`, and flags.
   static constexpr std::uint32_t status_mask = 0x7;
@@ -53,6 +57,8 @@ struct alignas(64) Node final : graph::Node {
 
   // pending -> running; false if it was cancelled before.
   bool try_start() noexcept;
+  // For a run: one of its groups starts. False if the run was cancelled, or is to stop.
+  bool try_start_part() noexcept;
   // pending -> ending; the caller must settle() it. False if it has started or is over.
   bool try_begin_ending() noexcept;
   // A hint: one may come the next moment.
@@ -74,7 +80,7 @@ struct alignas(64) Node final : graph::Node {
   // Sleeps until it is settled; false at the end of the time.
   bool park(Clock::time_point until);
 
-  std::string describe() const;  // "[relu] command 12"
+  std::string describe() const;  // "[relu] command 12", "stage 2 [relu] command 12"
 
   // What every node has. A command that was done at once has nothing else: these fill the first cache lines.
   std::atomic<std::uint32_t> refs{0};
@@ -92,17 +98,23 @@ struct alignas(64) Node final : graph::Node {
   Ref<DeviceState> device;  // until it is back in the pool; null for a command that was done at once
   Kind kind = Kind::kernel;
   Priority priority = Priority::normal;
-  bool heals = true;  // whether it writes `output` whole
+  bool heals = true;  // whether it writes its outputs whole
   driver::Launch launch;
-  core::InlineVector<Storage*, 3> inputs;  // what it reads
-  Storage* output = nullptr;               // what it writes
-  std::uint64_t cost = 0;                  // nanoseconds, roughly: see worker_pool.cpp
+  core::InlineVector<Storage*, 3> inputs;   // what it reads
+  core::InlineVector<Storage*, 1> outputs;  // what it writes
+  std::uint64_t cost = 0;                   // nanoseconds, roughly: see worker_pool.cpp
   Clock::time_point deadline = Clock::time_point::max();
   Ref<StreamState> stream;
   std::function<void()> host;
   std::unique_ptr<TraceRecord> trace;
   std::array<graph::Edge, 4> edges;
-  std::unique_ptr<graph::Edge[]> more_edges;
+  std::vector<graph::Edge> more_edges;  // instead, if there are more; keeps its room
+
+  // Of a run of a pipeline.
+  Node* join = nullptr;              // the run that this is a group of; it outlives its groups' retirement
+  std::size_t group = 0;             // which group
+  int stage = no_stage;              // its first stage
+  std::unique_ptr<PipelineRun> run;  // of a join
 
   // While it runs.
   std::int64_t pieces = 1;
@@ -119,6 +131,9 @@ struct alignas(64) Node final : graph::Node {
   // The observers, under the lock of the node's parking place.
   Observer* observers = nullptr;
 };
+
+// "stage 2 ", or nothing.
+std::string describe_stage(int stage);
 
 // Nodes of one device. Memory once taken stays, also after the device: handles of its commands may outlive it.
 class NodePool {

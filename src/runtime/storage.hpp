@@ -9,6 +9,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
+#include <utility>
 
 namespace tessera::detail {
 
@@ -16,9 +18,13 @@ namespace tessera::detail {
 // Nodes point at it without a count: the release is ordered after all of them.
 struct Storage {
   Storage(DeviceState& on, const MemoryPool::Block& memory) : device(&on), block(memory) {}
+  // No memory, only a name for it: a pipeline's temporary or slot. It counts as freed, so that whoever would use it
+  // elsewhere is stopped where freed buffers are; throw_unusable tells which it is.
+  Storage(DeviceState& on, std::string what) : device(&on), block(), placeholder(std::move(what)), is_freed(true) {}
 
   const Ref<DeviceState> device;
   const MemoryPool::Block block;
+  const std::string placeholder;       // "a temporary of a pipeline"; empty for memory
   std::atomic<std::uint32_t> refs{1};  // of views, and of a release on its way
   std::atomic<std::uint32_t> views{1};
   std::atomic<bool> is_freed{false};  // by free(), or with the last view
@@ -47,6 +53,9 @@ void release_memory(Storage& storage) noexcept;
 
 // "f32[5]"
 std::string describe(const View& view);
+
+// Why a storage that counts as freed cannot be used: `what` is "[relu] input 0".
+core::FailurePtr unusable(const std::string& what, const Storage& storage);
 
 // The view of a buffer; Errc::invalid_argument for an empty handle, naming the call.
 View& view_of(const Buffer& buffer, std::string_view call);

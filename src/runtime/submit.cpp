@@ -1,25 +1,21 @@
+#include "runtime/submit.hpp"
+
 #include <tessera/error.hpp>
 
 #include "core/text.hpp"
 #include "kernels/kernel.hpp"
 #include "runtime/device_state.hpp"
+#include "runtime/pipeline_state.hpp"
 #include "runtime/stream_state.hpp"
 #include "runtime/trace_record.hpp"
+
+#include <algorithm>
 
 namespace tessera::detail {
 
 namespace {
 
 using core::text;
-
-// Work that moves no more than this is done by the submitting thread, under the order lock, if nothing is ahead of it:
-// 4 KiB take less than 0.2 µs, handing over to a worker 0.3 µs and more (bench: "independent tiny commands").
-constexpr std::int64_t small_bytes = 4096;
-
-// Nanoseconds of a command, roughly: 8 GB/s, and what a command costs itself.
-std::uint64_t estimated_cost(std::int64_t bytes) { return 100 + static_cast<std::uint64_t>(bytes) / 8; }
-// And of one that has to be compiled first.
-constexpr std::uint64_t compilation_cost = 20'000'000;
 
 const View& checked_operand(const DeviceState& device, const kernels::Kernel& kernel, const Buffer& buffer,
                             std::size_t index, bool is_output) {
@@ -83,22 +79,16 @@ std::int64_t work_of(const Prepared& prepared) { return prepared.launch.bytes * 
 
 // Under the order lock, as no free() can come between.
 core::FailurePtr check_not_freed(const Prepared& prepared) {
-  const auto failure = [&](const std::string& what) {
-    return core::make_failure(Errc::buffer_freed, text("[", prepared.kernel->name, "] ", what, " has been freed"));
+  const auto failure = [&](const std::string& what, const Storage& storage) {
+    return unusable(text("[", prepared.kernel->name, "] ", what), storage);
   };
   if (prepared.output->is_freed.load(std::memory_order_relaxed)) [[unlikely]]
-    return failure("output");
+    return failure("output", *prepared.output);
   for (std::size_t i = 0; i < prepared.inputs.size(); ++i) {
     if (prepared.inputs[i]->is_freed.load(std::memory_order_relaxed)) [[unlikely]]
-      return failure(text("input ", i));
+      return failure(text("input ", i), *prepared.inputs[i]);
   }
   return nullptr;
-}
-
-// A time beyond the clock's end never comes.
-Clock::time_point from_now(std::chrono::nanoseconds time) {
-  const Clock::time_point now = Clock::now();
-  return time < Clock::time_point::max() - now ? now + time : Clock::time_point::max();
 }
 
 // Under the order lock: whether all that comes before is over.
@@ -112,21 +102,38 @@ bool can_run_now(const Prepared& prepared, const StreamState* stream) {
 
 // Gives a node its place after all that was submitted before it. Under the order lock.
 void place(Node& node, StreamState* stream) {
-  core::InlineVector<graph::Node*, 8> earlier;
-  const auto wait_for = [&](graph::Node& other) { earlier.push_back(&other); };
-  for (Storage* input : node.inputs) {
-    if (input != node.output) input->hazards.read(node, wait_for);
-  }
-  if (node.output) node.output->hazards.write(node, wait_for);
+  std::vector<graph::Node*>& earlier = node.device->earlier;
+  earlier.clear();
+  find_earlier(node, earlier);
   if (stream && stream->options.in_order) {
-    if (graph::Node* last = stream->last.pending()) wait_for(*last);
+    if (graph::Node* last = stream->last.pending()) earlier.push_back(last);
     stream->last = {&node, node.serial()};
   }
+  wait_for_all(node, earlier);
+}
 
+}  // namespace
+
+std::uint64_t estimated_cost(std::int64_t bytes) { return 100 + static_cast<std::uint64_t>(bytes) / 8; }
+
+Clock::time_point from_now(std::chrono::nanoseconds time) {
+  const Clock::time_point now = Clock::now();
+  return time < Clock::time_point::max() - now ? now + time : Clock::time_point::max();
+}
+
+void find_earlier(Node& node, std::vector<graph::Node*>& earlier) {
+  const auto wait_for = [&](graph::Node& other) { earlier.push_back(&other); };
+  for (Storage* input : node.inputs) {
+    if (std::ranges::find(node.outputs, input) == node.outputs.end()) input->hazards.read(node, wait_for);
+  }
+  for (Storage* output : node.outputs) output->hazards.write(node, wait_for);
+}
+
+void wait_for_all(Node& node, const std::vector<graph::Node*>& earlier) {
   graph::Edge* edges = node.edges.data();
   if (earlier.size() > node.edges.size()) {
-    node.more_edges = std::make_unique<graph::Edge[]>(earlier.size());
-    edges = node.more_edges.get();
+    if (earlier.size() > node.more_edges.size()) node.more_edges.resize(earlier.size());
+    edges = node.more_edges.data();
   }
   for (std::size_t i = 0; i < earlier.size(); ++i) {
     if (node.wait_for(*earlier[i], edges[i]) && node.trace) {
@@ -136,7 +143,6 @@ void place(Node& node, StreamState* stream) {
   }
 }
 
-// A command that is over before it could begin, or that was small enough to be done at once. Under the order lock.
 Ref<Node> ended_command(DeviceState& device, std::string_view label, Status status, core::FailurePtr failure) {
   Node& node = device.nodes.take_ended(status);
   // Not to be found by its number, which needs no node: a failure is remembered, and whatever else is not found has
@@ -148,6 +154,8 @@ Ref<Node> ended_command(DeviceState& device, std::string_view label, Status stat
   if (node.failure) device.remember_locked(node.id, status, node.failure);
   return Ref<Node>::adopt(&node);
 }
+
+namespace {
 
 // Runs a small command on the spot. Under the order lock: nobody can come near its buffers. Nobody can have seen the
 // command either, so it needs no place in the order.
@@ -178,9 +186,11 @@ namespace {
 
 // What an exception from the driver means for the command.
 template <class Function>
-core::FailurePtr guarded(const driver::Launch& launch, std::string_view kernel, Function&& function) noexcept {
+core::FailurePtr guarded(const driver::Launch& launch, std::string_view kernel, int stage,
+                         Function&& function) noexcept {
   const auto failed = [&](Errc code, std::string_view why) {
-    return core::make_failure(code, text("[", kernel, "] command ", launch.command, " failed: ", why));
+    return core::make_failure(code,
+                              text(describe_stage(stage), "[", kernel, "] command ", launch.command, " failed: ", why));
   };
   try {
     function();
@@ -195,13 +205,25 @@ core::FailurePtr guarded(const driver::Launch& launch, std::string_view kernel, 
 }  // namespace
 
 core::FailurePtr count_pieces(driver::Driver& driver, const driver::Launch& launch, std::string_view kernel,
-                              std::int64_t& pieces) noexcept {
-  return guarded(launch, kernel, [&] { pieces = driver.pieces(launch); });
+                              std::int64_t& pieces, int stage) noexcept {
+  return guarded(launch, kernel, stage, [&] { pieces = driver.pieces(launch); });
 }
 
 core::FailurePtr launch_piece(driver::Driver& driver, const driver::Launch& launch, std::int64_t piece,
-                              std::string_view kernel) noexcept {
-  return guarded(launch, kernel, [&] { driver.launch(launch, piece); });
+                              std::string_view kernel, int stage) noexcept {
+  return guarded(launch, kernel, stage, [&] { driver.launch(launch, piece); });
+}
+
+core::FailurePtr enter(StreamState*& stream, std::string_view label, bool* is_dropped) {
+  Errc refused{};
+  if (!stream || stream->enter(&refused)) return nullptr;
+  if (refused == Errc::stream_full) {
+    return core::make_failure(refused, text("[", label, "] was rejected: its stream is full, with ",
+                                            stream->options.max_in_flight, " commands in flight"));
+  }
+  *is_dropped = true;
+  stream = nullptr;
+  return nullptr;
 }
 
 Ref<Node> DeviceState::submit(const Call& call) {
@@ -239,15 +261,7 @@ Ref<Node> DeviceState::enqueue(const Call& call, Prepared& prepared, bool blocks
   const std::string_view label = prepared.kernel->name;
   StreamState* stream = call.stream;
   bool is_dropped = false;
-  if (Errc refused{}; stream && !stream->enter(&refused)) {
-    if (refused == Errc::stream_full) {
-      return refuse(label, Status::failed,
-                    core::make_failure(refused, text("[", label, "] was rejected: its stream is full, with ",
-                                                     stream->options.max_in_flight, " commands in flight")));
-    }
-    is_dropped = true;
-    stream = nullptr;
-  }
+  if (core::FailurePtr full = enter(stream, label, &is_dropped)) return refuse(label, Status::failed, std::move(full));
 
   std::unique_ptr<TraceRecord> trace = begin_trace_record();
   const bool may_run_here = scheduler->may_use_caller();
@@ -277,7 +291,7 @@ Ref<Node> DeviceState::enqueue(const Call& call, Prepared& prepared, bool blocks
   node.kind = Node::Kind::kernel;
   node.label = label;
   node.inputs = prepared.inputs;
-  node.output = prepared.output;
+  node.outputs.push_back(prepared.output);
   node.launch = prepared.launch;
   node.launch.command = node.id;
   node.cost = estimated_cost(work_of(prepared)) + (is_ready ? 0 : compilation_cost);
@@ -293,7 +307,7 @@ Ref<Node> DeviceState::enqueue(const Call& call, Prepared& prepared, bool blocks
   Ref<Node> command(&node);
   if (stream) stream->entered(node);
   // Dropped before it could begin, it takes its place all the same: its output is poisoned in its turn.
-  if (is_dropped) cancel(node, Errc::cancelled, "was dropped: its stream is full of started commands");
+  if (is_dropped) cancel(node, Errc::cancelled, dropped);
   if (node.arm()) {
     if (blocks && may_run_here) {
       execute(node);
@@ -318,9 +332,10 @@ void DeviceState::run_host(HostWork work) {
   std::unique_ptr<TraceRecord> trace = begin_trace_record();
   const bool may_run_here = scheduler->may_use_caller();
   Storage& storage = work.storage;
+  expect_not_in_call(storage, work.writes, work.label);
   std::unique_lock lock(order);
   if (storage.is_freed.load(std::memory_order_relaxed)) {
-    throw Error(Errc::buffer_freed, text("[", work.label, "] the buffer has been freed"));
+    throw Error(unusable(text("[", work.label, "] the buffer"), storage));
   }
   const graph::Hazards& hazards = storage.hazards;
   if (may_run_here && !trace && work.bytes <= small_bytes &&
@@ -333,7 +348,7 @@ void DeviceState::run_host(HostWork work) {
 
   Node& node = take_host_node(work.label);
   if (!work.heals) node.inputs.push_back(&storage);  // what a partial write keeps must be sound
-  if (work.writes) node.output = &storage;
+  if (work.writes) node.outputs.push_back(&storage);
   node.heals = work.heals;
   node.host = std::move(work.function);
   node.launch.bytes = work.bytes;
@@ -355,6 +370,7 @@ void DeviceState::run_host(HostWork work) {
 }
 
 Ref<Node> DeviceState::map(Storage& storage, bool writes) {
+  expect_not_in_call(storage, writes, "map");
   // Two nodes: the first is over when the memory is the host's; the second, which all later work waits for, is held
   // back until the host gives the memory up.
   std::unique_lock lock(order);
@@ -363,11 +379,11 @@ Ref<Node> DeviceState::map(Storage& storage, bool writes) {
   }
   Node& begin = take_host_node("map");
   begin.inputs.push_back(&storage);
-  if (writes) begin.output = &storage;
+  if (writes) begin.outputs.push_back(&storage);
   place(begin, nullptr);
   Node& end = take_host_node("unmap");
   if (writes) {
-    end.output = &storage;
+    end.outputs.push_back(&storage);
   } else {
     end.inputs.push_back(&storage);
   }
@@ -404,7 +420,7 @@ void DeviceState::release_in_order(Storage& storage) noexcept {
   }
   Node& node = take_host_node("free");
   node.kind = Node::Kind::release;
-  node.output = &storage;
+  node.outputs.push_back(&storage);
   place(node, nullptr);
   lock.unlock();
   if (node.arm()) execute(node);

@@ -29,6 +29,7 @@ const std::map<Errc, std::pair<std::string_view, Fault>> codes = {
     {Errc::wrong_device, {"wrong_device", Fault::caller}},
     {Errc::buffer_freed, {"buffer_freed", Fault::caller}},
     {Errc::unknown_command, {"unknown_command", Fault::caller}},
+    {Errc::call_failed, {"call_failed", Fault::caller}},
     {Errc::unsupported, {"unsupported", Fault::caller}},
     {Errc::cancelled, {"cancelled", Fault::outcome}},
     {Errc::deadline_exceeded, {"deadline_exceeded", Fault::outcome}},

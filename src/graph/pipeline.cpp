@@ -1,0 +1,146 @@
+#include "graph/pipeline.hpp"
+
+#include <tessera/error.hpp>
+
+#include "core/text.hpp"
+
+#include <algorithm>
+
+namespace tessera::graph {
+
+using core::text;
+
+std::string_view to_string(PipelineBuffer::Kind kind) noexcept {
+  switch (kind) {
+    case PipelineBuffer::Kind::own:
+      return "own";
+    case PipelineBuffer::Kind::slot:
+      return "slot";
+    case PipelineBuffer::Kind::temporary:
+      return "temporary";
+  }
+  return "unknown";
+}
+
+std::string PipelineStage::describe(std::size_t number) const { return text("stage ", number, " [", label, "]"); }
+
+std::size_t PipelineGraph::param_number(std::string_view name) const noexcept {
+  return static_cast<std::size_t>(std::ranges::find(params, name, &Param::name) - params.begin());
+}
+
+Value substituted(const Value& value, const PipelineGraph& graph, const std::vector<Value>& values) {
+  if (value.is_list()) {
+    Value::List items;
+    for (const Value& item : value.items()) items.push_back(substituted(item, graph, values));
+    return items;
+  }
+  if (!value.is_parameter()) return value;
+  const std::size_t number = graph.param_number(value.parameter_name());
+  if (number < values.size()) return values[number];
+  std::vector<std::string_view> names;
+  for (const Param& param : graph.params) names.push_back(param.name);
+  throw Error(Errc::unknown_parameter, text("the pipeline has no parameter '", value.parameter_name(), "'",
+                                            core::suggestion(value.parameter_name(), names)));
+}
+
+Params substituted(const Params& params, const PipelineGraph& graph, const std::vector<Value>& values) {
+  Params result;
+  for (const Param& param : params) result.set(param.name, substituted(param.value, graph, values));
+  return result;
+}
+
+namespace {
+
+bool uses_parameters(const Value& value) {
+  return value.is_parameter() || (value.is_list() && std::ranges::any_of(value.items(), [](const Value& item) {
+                                    return uses_parameters(item);
+                                  }));
+}
+
+std::vector<bool> read_buffers(const PipelineGraph& graph) {
+  std::vector<bool> read(graph.buffers.size());
+  for (const PipelineStage& stage : graph.stages) {
+    for (const Use& use : stage.inputs) read[use.buffer] = true;
+  }
+  return read;
+}
+
+}  // namespace
+
+bool uses_parameters(const Params& params) {
+  return std::ranges::any_of(params, [](const Param& param) { return uses_parameters(param.value); });
+}
+
+std::vector<Problem> order_problems(const PipelineGraph& graph) {
+  std::vector<Problem> problems;
+  std::vector<bool> written(graph.buffers.size());
+  for (std::size_t s = 0; s < graph.stages.size(); ++s) {
+    const PipelineStage& stage = graph.stages[s];
+    for (std::size_t i = 0; i < stage.inputs.size(); ++i) {
+      const std::size_t buffer = stage.inputs[i].buffer;
+      if (graph.buffers[buffer].kind != PipelineBuffer::Kind::temporary || written[buffer]) continue;
+      problems.push_back(
+          {s, Errc::invalid_argument,
+           text("input ", i, ", ", graph.buffers[buffer].name, ", is read before a stage has written it")});
+    }
+    for (const Use& use : stage.outputs) written[use.buffer] = true;
+  }
+  return problems;
+}
+
+std::vector<std::string> order_warnings(const PipelineGraph& graph) {
+  std::vector<std::string> warnings;
+  const std::vector<bool> read = read_buffers(graph);
+  for (std::size_t s = 0; s < graph.stages.size(); ++s) {
+    const PipelineStage& stage = graph.stages[s];
+    const auto is_for_nobody = [&](const Use& use) {
+      return graph.buffers[use.buffer].kind == PipelineBuffer::Kind::temporary && !read[use.buffer];
+    };
+    if (!stage.outputs.empty() && std::ranges::all_of(stage.outputs, is_for_nobody)) {
+      warnings.push_back(
+          text(stage.describe(s), ": nobody reads what it writes, ", graph.buffers[stage.outputs.front().buffer].name));
+    }
+  }
+  return warnings;
+}
+
+void throw_problems(const PipelineGraph& graph, std::vector<Problem> problems) {
+  std::ranges::stable_sort(problems, {}, &Problem::stage);
+  std::string message = text("pipeline: ", problems.size(), problems.size() == 1 ? " problem:" : " problems:");
+  for (const Problem& problem : problems) {
+    message += text("\n  ", graph.stages[problem.stage].describe(problem.stage), ": ", problem.what);
+  }
+  throw Error(problems.front().code, message);
+}
+
+namespace {
+
+std::vector<kernels::Operand> operands_of(const std::vector<Use>& uses) {
+  std::vector<kernels::Operand> operands;
+  for (const Use& use : uses) operands.push_back({use.dtype, &use.shape});
+  return operands;
+}
+
+kernels::Arguments bound(const kernels::Kernel& kernel, const Params& params) {
+  kernels::Arguments arguments;
+  kernel.bind(params, arguments);
+  return arguments;
+}
+
+}  // namespace
+
+StageCall::StageCall(const PipelineStage& stage, const Params& params)
+    : inputs_(operands_of(stage.inputs)),
+      arguments_(bound(*stage.kernel, params)),
+      call_{*stage.kernel,
+            inputs_,
+            {stage.outputs.front().dtype, &stage.outputs.front().shape},
+            {arguments_.data(), arguments_.size()}} {}
+
+ir::Program StageCall::program(const kernels::Plan& plan) const {
+  std::vector<std::vector<std::int64_t>> dims;
+  for (const Shape& shape : plan.shapes) dims.emplace_back(shape.begin(), shape.end());
+  return kernels::trace(call_, plan, dims);
+}
+
+}  // namespace tessera::graph

@@ -1,0 +1,355 @@
+// From recorded stages to a plan that can be run.
+#include <tessera/error.hpp>
+
+#include "core/text.hpp"
+#include "runtime/pipeline_state.hpp"
+#include "runtime/submit.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <iterator>
+#include <optional>
+#include <unordered_map>
+#include <utility>
+
+namespace tessera::detail {
+
+namespace {
+
+using core::text;
+using graph::PipelineBuffer;
+using graph::PipelineGraph;
+using graph::PipelineStage;
+using graph::Problem;
+using graph::Use;
+
+// Plans for values of parameters that are kept: enough for a control that goes back and forth between a few settings.
+constexpr std::size_t most_variants = 16;
+// Beyond this a run takes long enough to be handed over, however small its groups are.
+constexpr std::size_t most_small_groups = 32;
+
+// A kernel's message without its name, which the stage's has already.
+std::string without_name(std::string_view message, std::string_view label) {
+  const std::string name = text("[", label, "] ");
+  return std::string(message.starts_with(name) ? message.substr(name.size()) : message);
+}
+
+// Recorded stages as a graph.
+class GraphMaker {
+ public:
+  GraphMaker(const PipelineState& pipeline, std::vector<Buffer>& buffers, std::vector<Problem>& problems)
+      : device_(*pipeline.device), buffers_(buffers), problems_(problems) {
+    graph_.params = pipeline.params;
+    for (const PipelineState::Placeholder& placeholder : pipeline.placeholders) {
+      add(placeholder.handle, placeholder.kind, placeholder.name);
+    }
+  }
+
+  void add(const Stage& stage) {
+    PipelineStage& made = graph_.stages.emplace_back();
+    made.op = stage.op;
+    made.label = label_of(stage);
+    made.params = stage.params;
+    const bool is_call = stage.op == StageOp::call;
+    if (stage.op == StageOp::barrier) return;
+    if (stage.op == StageOp::run_kernel || stage.op == StageOp::copy_buffer) set_kernel(stage, made);
+    if (is_call && !stage.function) problem(Errc::invalid_argument, "its function is empty");
+    for (std::size_t i = 0; i < stage.inputs.size(); ++i) add_use(stage.inputs[i], text("input ", i), made.inputs);
+    if (!is_call || stage.output) add_use(stage.output, "output", made.outputs);
+    for (std::size_t i = 0; is_call && i < stage.outputs.size(); ++i) {
+      add_use(stage.outputs[i], text("output ", i), made.outputs);
+    }
+  }
+
+  PipelineGraph take() { return std::move(graph_); }
+
+ private:
+  static std::string label_of(const Stage& stage) {
+    if (stage.op == StageOp::copy_buffer) return "copy";
+    if (stage.op == StageOp::barrier) return "barrier";
+    if (stage.op == StageOp::call) return stage.kernel.empty() ? "call" : stage.kernel;
+    return stage.tile_kernel ? kernels::of(*stage.tile_kernel).name : stage.kernel;
+  }
+
+  void set_kernel(const Stage& stage, PipelineStage& made) {
+    try {
+      made.kernel = stage.tile_kernel ? &kernels::of(*stage.tile_kernel)
+                                      : &kernels::find(stage.op == StageOp::copy_buffer ? "copy" : stage.kernel);
+    } catch (const Error& error) {
+      problem(error.code(), error.what());
+    }
+  }
+
+  void add_use(const Buffer& buffer, const std::string& what, std::vector<Use>& uses) {
+    const View* view = buffer.view();
+    if (!view) return problem(Errc::invalid_argument, what + " is an empty buffer handle");
+    const Storage& storage = *view->storage;
+    const auto found = numbers_.find(&storage);
+    if (found == numbers_.end()) {
+      if (storage.device.get() != &device_) {
+        return problem(Errc::wrong_device, text(what, ", ", describe(*view),
+                                                ", lives on another device: ", storage.device->driver->info().name,
+                                                ", not ", device_.driver->info().name));
+      }
+      if (storage.is_freed) {
+        const core::FailurePtr why = unusable(what, storage);
+        return problem(why->code, why->message);
+      }
+    } else if (graph_.buffers[found->second].kind == PipelineBuffer::Kind::own && storage.is_freed) {
+      return problem(Errc::buffer_freed, what + " has been freed");
+    }
+    const std::size_t number = found != numbers_.end() ? found->second : add(buffer, PipelineBuffer::Kind::own, "");
+    uses.push_back({number, view->dtype, view->shape});
+  }
+
+  std::size_t add(const Buffer& buffer, PipelineBuffer::Kind kind, const std::string& name) {
+    const std::size_t number = graph_.buffers.size();
+    numbers_[buffer.view()->storage] = number;
+    buffers_.push_back(kind == PipelineBuffer::Kind::own ? buffer : Buffer());
+    const std::string own_name = kind == PipelineBuffer::Kind::own ? text("buffer ", own_++) : name;
+    graph_.buffers.push_back({kind, own_name, buffer.dtype(), buffer.shape()});
+    return number;
+  }
+
+  void problem(Errc code, const std::string& what) { problems_.push_back({graph_.stages.size() - 1, code, what}); }
+
+  const DeviceState& device_;
+  PipelineGraph graph_;
+  std::vector<Buffer>& buffers_;
+  std::vector<Problem>& problems_;
+  std::unordered_map<const Storage*, std::size_t> numbers_;
+  std::size_t own_ = 0;
+};
+
+// Resolves the call of a kernel stage.
+const CallProgram& resolve(DeviceState& device, const PipelineStage& stage, const Params& params,
+                           driver::Launch& launch) {
+  std::vector<kernels::Operand> operands = {{stage.outputs[0].dtype, &stage.outputs[0].shape}};
+  for (const Use& input : stage.inputs) operands.push_back({input.dtype, &input.shape});
+  return device.calls.resolve(*stage.kernel, operands, params, launch);
+}
+
+// A kernel that looks around cannot write where it reads.
+void check_aliases(const PipelineStage& stage, const CallProgram& program) {
+  const Use& output = stage.outputs[0];
+  for (std::size_t i = 0; i < stage.inputs.size(); ++i) {
+    const Use& input = stage.inputs[i];
+    if (input.buffer != output.buffer) continue;
+    const bool is_in_place = i < 64 && (program.in_place >> i & 1) != 0;
+    if (is_in_place && input.shape == output.shape && input.dtype == output.dtype) continue;
+    throw Error(Errc::invalid_argument,
+                text("output must not be input ", i, ": ",
+                     is_in_place ? text("it is read as ", to_string(input.dtype, input.shape), " and written as ",
+                                        to_string(output.dtype, output.shape))
+                                 : "it reads its neighbours"));
+  }
+}
+
+void check_call(const PipelineStage& stage) {
+  for (std::size_t i = 0; i < stage.outputs.size(); ++i) {
+    for (std::size_t j = 0; j < i; ++j) {
+      if (stage.outputs[i].buffer != stage.outputs[j].buffer) continue;
+      throw Error(Errc::invalid_argument, text("outputs ", j, " and ", i, " are the same buffer"));
+    }
+  }
+}
+
+// A stage as a group of its own.
+CompiledGroup compile_stage(DeviceState& device, const PipelineGraph& graph, std::size_t number,
+                            const std::vector<Value>& values) {
+  const PipelineStage& stage = graph.stages[number];
+  CompiledGroup group;
+  group.label = stage.label;
+  group.stage = static_cast<int>(number);
+  for (const Use& use : stage.outputs) group.outputs.push_back(use.buffer);
+  for (const Use& use : stage.inputs) group.inputs.push_back(use.buffer);
+  driver::Launch& launch = group.launch;
+  for (const Use& use : stage.outputs) launch.bytes += static_cast<std::int64_t>(use.bytes());
+  for (const Use& use : stage.inputs) launch.bytes += static_cast<std::int64_t>(use.bytes());
+  group.work = launch.bytes;
+  if (!stage.kernel) {
+    check_call(stage);
+    group.kind = Node::Kind::host;
+    group.input_uses = stage.inputs;
+    group.output_uses = stage.outputs;
+    return group;
+  }
+  launch.elements = stage.outputs[0].shape.elements();
+  group.operands = group.outputs;
+  group.operands.insert(group.operands.end(), group.inputs.begin(), group.inputs.end());
+  for (std::size_t i = 0; i < group.operands.size(); ++i) launch.buffers.push_back(nullptr);
+  const CallProgram& program = resolve(device, stage, substituted(stage.params, graph, values), launch);
+  check_aliases(stage, program);
+  group.work *= program.weight;
+  return group;
+}
+
+// The scalars that these values give a plan; nothing if they would change more than scalars.
+std::optional<std::vector<PipelineVariant::Patch>> patches_of(DeviceState& device, const PipelinePlan& plan,
+                                                              const std::vector<Value>& values) {
+  std::vector<PipelineVariant::Patch> patches;
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    const std::vector<std::size_t>& stages = plan.plan.groups[g].stages;
+    const auto is_affected = [&](std::size_t s) { return graph::uses_parameters(plan.graph.stages[s].params); };
+    if (std::ranges::none_of(stages, is_affected)) continue;
+    if (stages.size() != 1) return std::nullopt;
+    try {
+      const driver::Launch made = compile_stage(device, plan.graph, stages.front(), values).launch;
+      const driver::Launch& before = plan.groups[g].launch;
+      if (made.executable != before.executable || !std::ranges::equal(made.dims, before.dims)) return std::nullopt;
+      patches.push_back({g, {made.scalars.begin(), made.scalars.end()}});
+    } catch (const Error&) {
+      return std::nullopt;  // whoever makes the plan tells what is wrong
+    }
+  }
+  return patches;
+}
+
+void find_used(PipelinePlan& plan) {
+  const std::size_t count = plan.graph.buffers.size();
+  std::vector<bool> is_used(count);
+  plan.is_written.resize(count);
+  for (const CompiledGroup& group : plan.groups) {
+    for (const std::size_t buffer : group.inputs) is_used[buffer] = true;
+    for (const std::size_t buffer : group.outputs) is_used[buffer] = plan.is_written[buffer] = true;
+  }
+  for (const graph::Place& place : plan.plan.places) {
+    for (const std::size_t b : place.temporaries) is_used[b] = b == place.temporaries.front();
+  }
+  for (std::size_t b = 0; b < count; ++b) {
+    if (is_used[b]) plan.used.push_back(b);
+    if (plan.graph.buffers[b].kind == PipelineBuffer::Kind::slot) plan.slots.push_back(b);
+  }
+}
+
+bool is_small(const PipelinePlan& plan) {
+  return plan.groups.size() <= most_small_groups && std::ranges::all_of(plan.groups, [&](const CompiledGroup& group) {
+           return !group.function && group.work <= small_bytes;
+         });
+}
+
+std::shared_ptr<PipelinePlan> make_plan(const PipelineState& pipeline, const std::vector<Value>& values) {
+  auto plan = std::make_shared<PipelinePlan>();
+  std::vector<Problem> problems;
+  plan->graph = pipeline.graph(plan->buffers, problems);
+  const PipelineGraph& graph = plan->graph;
+
+  // Stages whose operands or kernels are wrong already are not looked at twice.
+  std::vector<bool> is_wrong(graph.stages.size());
+  for (const Problem& problem : problems) is_wrong[problem.stage] = true;
+  std::vector<CompiledGroup> stages(graph.stages.size());
+  for (std::size_t s = 0; s < graph.stages.size(); ++s) {
+    if (is_wrong[s]) continue;
+    try {
+      stages[s] = compile_stage(*pipeline.device, graph, s, values);
+    } catch (const Error& error) {
+      problems.push_back({s, error.code(), without_name(error.what(), graph.stages[s].label)});
+    }
+  }
+  std::ranges::move(order_problems(graph), std::back_inserter(problems));
+  if (!problems.empty()) throw_problems(graph, std::move(problems));
+
+  plan->warnings = order_warnings(graph);
+  plan->plan = plan_of(graph, groups_of(graph, values, pipeline.options.fuse));
+  for (const graph::Group& group : plan->plan.groups) {
+    const std::size_t first = group.stages.front();
+    plan->groups.push_back(std::move(stages[first]));
+    plan->groups.back().function = pipeline.stages[first].function;
+  }
+  find_used(*plan);
+  plan->is_small = is_small(*plan);
+  return plan;
+}
+
+const Value* bound_value(const Bindings& bindings, std::string_view name) {
+  for (std::size_t i = 0; i < bindings.size(); ++i) {
+    if (!bindings[i].is_buffer && bindings[i].name == name) return &bindings[i].value;
+  }
+  return nullptr;
+}
+
+// As a kernel sees them: -0 is not 0.
+bool is_same(const Value& a, const Value& b) {
+  if (a.is_list() && b.is_list()) return std::ranges::equal(a.items(), b.items(), is_same);
+  if (!a.is_integer() && a.is_number() && !b.is_integer() && b.is_number()) {
+    return std::bit_cast<std::uint64_t>(a.number()) == std::bit_cast<std::uint64_t>(b.number());
+  }
+  return a == b;
+}
+
+bool has_values(const PipelineVariant& variant, const std::vector<Param>& params, const Bindings& bindings) {
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const Value* bound = bound_value(bindings, params[i].name);
+    if (!is_same(variant.values[i], bound ? *bound : params[i].value)) return false;
+  }
+  return true;
+}
+
+void check_names(const PipelineState& pipeline, const Bindings& bindings) {
+  for (std::size_t i = 0; i < bindings.size(); ++i) {
+    const Binding& binding = bindings[i];
+    for (std::size_t j = 0; j < i; ++j) {
+      if (bindings[j].name == binding.name) {
+        throw Error(Errc::invalid_argument, text("pipeline: '", binding.name, "' is bound twice"));
+      }
+    }
+    const bool is_param = std::ranges::find(pipeline.params, binding.name, &Param::name) != pipeline.params.end();
+    const bool is_slot = std::ranges::any_of(pipeline.placeholders, [&](const PipelineState::Placeholder& one) {
+      return one.kind == PipelineBuffer::Kind::slot && one.name == binding.name;
+    });
+    if (binding.is_buffer ? is_slot : is_param) continue;
+    if (is_slot) throw Error(Errc::invalid_argument, text("pipeline: '", binding.name, "' is a slot: bind a buffer"));
+    if (is_param)
+      throw Error(Errc::invalid_argument, text("pipeline: '", binding.name, "' is a parameter: bind a value"));
+    std::vector<std::string_view> names;
+    for (const Param& param : pipeline.params) names.push_back(param.name);
+    for (const PipelineState::Placeholder& one : pipeline.placeholders) {
+      if (one.kind == PipelineBuffer::Kind::slot) names.push_back(one.name);
+    }
+    throw Error(Errc::unknown_parameter, text("pipeline: there is no slot or parameter '", binding.name, "'",
+                                              core::suggestion(binding.name, names)));
+  }
+}
+
+}  // namespace
+
+PipelineGraph PipelineState::graph(std::vector<Buffer>& buffers, std::vector<Problem>& problems) const {
+  GraphMaker maker(*this, buffers, problems);
+  for (const Stage& stage : stages) maker.add(stage);
+  return maker.take();
+}
+
+std::shared_ptr<const PipelineVariant> PipelineState::variant(const Bindings& bindings) {
+  const std::scoped_lock lock(mutex);
+  if (!bindings.empty()) check_names(*this, bindings);
+  const auto found =
+      std::ranges::find_if(variants, [&](const auto& one) { return has_values(*one, params, bindings); });
+  if (found != variants.end()) [[likely]] {
+    if (found + 1 != variants.end()) std::rotate(found, found + 1, variants.end());
+    return variants.back();
+  }
+
+  auto made = std::make_shared<PipelineVariant>();
+  for (const Param& param : params) {
+    const Value* bound = bound_value(bindings, param.name);
+    made->values.push_back(bound ? *bound : param.value);
+  }
+  const PipelinePlan* tried = nullptr;
+  for (auto other = variants.rbegin(); other != variants.rend() && !made->plan; ++other) {
+    if ((*other)->plan.get() == tried) continue;
+    tried = (*other)->plan.get();
+    auto patches = patches_of(*device, *tried, made->values);
+    if (!patches) continue;
+    made->plan = (*other)->plan;
+    made->patches = std::move(*patches);
+  }
+  if (!made->plan) {
+    made->plan = make_plan(*this, made->values);
+    made->patches = patches_of(*device, *made->plan, made->values).value_or(std::vector<PipelineVariant::Patch>());
+  }
+  if (variants.size() >= most_variants) variants.erase(variants.begin());
+  variants.push_back(std::move(made));
+  return variants.back();
+}
+
+}  // namespace tessera::detail

@@ -1,0 +1,172 @@
+#pragma once
+
+#include <tessera/pipeline.hpp>
+
+#include "graph/plan.hpp"
+#include "runtime/device_state.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tessera::detail {
+
+// One group of a plan, as it is launched.
+struct CompiledGroup {
+  Node::Kind kind = Node::Kind::kernel;  // or host: a barrier, a call
+  std::string label;
+  int stage = 0;  // its first
+  std::int64_t work = 0;
+  driver::Launch launch = {};         // of a kernel; without addresses
+  std::vector<std::size_t> operands;  // the buffers of the launch, in its order
+  std::vector<std::size_t> inputs;    // buffers
+  std::vector<std::size_t> outputs;
+  HostFunction function = {};  // of a call
+  std::vector<graph::Use> input_uses = {};
+  std::vector<graph::Use> output_uses = {};
+};
+
+// The memory of one run at a time: its temporaries, and the launches with their addresses in them. All but the places
+// is used under the order lock only.
+struct PipelineInstance {
+  std::vector<Buffer> places;
+  std::vector<Storage*> storages;        // by buffer
+  std::vector<driver::Launch> launches;  // by group
+  bool is_ready = false;                 // all that is launched is compiled
+
+  bool is_idle() const noexcept;
+};
+
+// What a pipeline comes down to for some values of its parameters. Immutable but for the instances.
+struct PipelinePlan {
+  graph::PipelineGraph graph;
+  graph::Plan plan;
+  std::vector<std::string> warnings;
+  std::vector<CompiledGroup> groups;
+  std::vector<Buffer> buffers;     // the caller's own; empty handles for the others
+  std::vector<std::size_t> slots;  // which buffers are slots
+  std::vector<std::size_t> used;   // which are used at all; of the temporaries one a place
+  std::vector<bool> is_written;    // by buffer
+  bool is_small = false;           // worth doing on the spot
+
+  // Several runs under way need memory of their own each; beyond these they wait for each other. Under the order lock,
+  // and changed only by who holds `growing` too.
+  static constexpr std::size_t most_instances = 4;
+  std::vector<std::unique_ptr<PipelineInstance>> instances;
+  std::size_t next_instance = 0;
+  std::mutex growing;
+};
+
+// A plan with the values that its parameters have in a run.
+struct PipelineVariant {
+  std::vector<Value> values;
+  std::shared_ptr<PipelinePlan> plan;
+  // The scalars of the groups that use parameters.
+  struct Patch {
+    std::size_t group;
+    std::vector<std::uint64_t> scalars;
+  };
+  std::vector<Patch> patches;
+};
+
+class RunLog;
+
+// One run on its way, or the last one that is over.
+struct PipelineRun {
+  std::shared_ptr<const PipelinePlan> plan;
+  std::shared_ptr<RunLog> log;
+  std::uint64_t number = 0;
+  Clock::time_point begin, end;
+  struct Time {
+    Clock::time_point start, end;
+  };
+  std::vector<Time> times;   // by group; a start of 0: it has not started
+  std::vector<Node*> nodes;  // by group, until they are armed
+
+  // Of the groups that failed the first one's, which is a root: those that depend on it come after it.
+  SpinLock lock;
+  std::size_t failed_group = 0;
+  core::FailurePtr failure;
+  Status outcome = Status::completed;
+};
+
+// The runs of one pipeline. Any thread.
+class RunLog {
+ public:
+  // An empty record, which keeps the room of an earlier one.
+  std::unique_ptr<PipelineRun> take();
+  // It is over: the last one from now on.
+  void keep(std::unique_ptr<PipelineRun> run);
+  // Under the order lock: the number of the next run.
+  std::uint64_t next_number() noexcept { return ++count_; }
+
+  // Calls `look` with the last run, if there is one.
+  template <class Look>
+  void last(Look&& look) {
+    const std::scoped_lock lock(mutex_);
+    if (last_) look(*last_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unique_ptr<PipelineRun> last_;
+  std::vector<std::unique_ptr<PipelineRun>> free_;
+  std::uint64_t count_ = 0;
+};
+
+// Of a group's life (pipeline_run.cpp), called by execute.cpp.
+void note_start(Node& node) noexcept;
+void note_end(Node& node) noexcept;  // before it retires
+void keep_times(Node& join) noexcept;
+
+// Errc::invalid_argument if this thread is in a call stage that uses the storage: it would wait for itself.
+void expect_not_in_call(const Storage& storage, bool writes, std::string_view label);
+
+// What HostCall looks at.
+struct HostCallView {
+  const CompiledGroup& group;
+  const Node& node;
+};
+
+// What Pipeline holds.
+struct PipelineState {
+  PipelineState(DeviceState& on, const PipelineOptions& with) : device(&on), options(with) {}
+
+  // A temporary or slot of this pipeline.
+  struct Placeholder {
+    Buffer handle;
+    graph::PipelineBuffer::Kind kind;
+    std::string name;
+  };
+
+  const Ref<DeviceState> device;
+  const PipelineOptions options;
+
+  std::mutex mutex;  // of all below
+  std::vector<Stage> stages;
+  std::vector<Placeholder> placeholders;
+  std::vector<Param> params;
+  std::vector<std::shared_ptr<const PipelineVariant>> variants;  // the one used last comes last
+  const std::shared_ptr<RunLog> log = std::make_shared<RunLog>();
+
+  std::unique_ptr<PipelineState> clone();
+  Buffer add_placeholder(graph::PipelineBuffer::Kind kind, std::string name, const Shape& shape, DType dtype);
+
+  // The stages as a graph; what is wrong with them so far (pipeline_compile.cpp). Under the mutex.
+  graph::PipelineGraph graph(std::vector<Buffer>& buffers, std::vector<graph::Problem>& problems) const;
+  // The plan for these bindings. Throws what is wrong with the stages or the bindings.
+  std::shared_ptr<const PipelineVariant> variant(const Bindings& bindings);
+
+  // The plan for the defaults, and its code.
+  void compile();
+
+  // Pipeline's run and submit (pipeline_run.cpp).
+  void run(const Bindings& bindings, StreamState* stream);
+  Ref<Node> submit(const Bindings& bindings, StreamState* stream);
+};
+
+}  // namespace tessera::detail

@@ -1,0 +1,409 @@
+// Pipelines: what is recorded, what it computes, and all that can be wrong with it.
+#include <tessera/tessera.hpp>
+
+#include "support/expect_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace tessera {
+namespace {
+
+using test::expect_error;
+using Floats = std::vector<float>;
+using Bytes = std::vector<std::uint8_t>;
+
+static_assert(!std::is_copy_constructible_v<Pipeline> && std::is_nothrow_move_constructible_v<Pipeline>);
+
+class Pipelines : public testing::TestWithParam<bool> {
+ protected:
+  Device device = GetParam() ? Device::simulated({.seed = 7}) : Device::open("cpu");
+  Buffer a = device.buffer<float>({1, -2, 3, -4});
+  Buffer b = device.zeros({4});
+  Buffer c = device.zeros({4});
+  Pipeline pipeline{device};
+};
+INSTANTIATE_TEST_SUITE_P(On, Pipelines, testing::Bool(),
+                         [](const auto& given) { return given.param ? "simulated" : "cpu"; });
+
+TEST_P(Pipelines, Stages_run_in_the_order_of_their_buffers) {
+  pipeline.add("relu", {a}, b).add("scale", {b}, c, {{"factor", 10}}).add("elementwise_add", {b, c}, c);
+  EXPECT_EQ(pipeline.stage_count(), 3U);
+  pipeline.run();
+  EXPECT_EQ(b.read<float>(), Floats({1, 0, 3, 0}));
+  EXPECT_EQ(c.read<float>(), Floats({11, 0, 33, 0}));
+  a.write<float>({2, 2, 2, 2});
+  pipeline.submit().wait();
+  EXPECT_EQ(c.read<float>(), Floats({22, 22, 22, 22}));
+}
+
+TEST_P(Pipelines, An_empty_one_runs) {
+  pipeline.run();
+  EXPECT_EQ(pipeline.submit().poll(), Status::completed);
+  EXPECT_EQ(pipeline.explain().substr(0, 30), "pipeline: 0 stages in 0 groups");
+}
+
+TEST_P(Pipelines, All_operations_and_stages_as_structs) {
+  pipeline.add({.op = StageOp::run_kernel, .kernel = "relu", .inputs = {a}, .output = b, .params = {{"slope", 0.5}}})
+      .add({.op = Stage::copy_buffer, .inputs = {b}, .output = c})
+      .add({.op = Stage::barrier})
+      .fill(a, 7)
+      .call("halve",
+            [](HostCall& call) {
+              for (std::size_t i = 0; i < 4; ++i) call.output<float>(0)[i] = call.input<float>(0)[i] / 2;
+            },
+            {c}, {b});
+  pipeline.run();
+  EXPECT_EQ(a.read<float>(), Floats({7, 7, 7, 7}));
+  EXPECT_EQ(c.read<float>(), Floats({1, -1, 3, -2}));
+  EXPECT_EQ(b.read<float>(), Floats({0.5F, -0.5F, 1.5F, -1}));
+  const std::vector<Stage> stages = pipeline.stages();
+  ASSERT_EQ(stages.size(), 5U);
+  EXPECT_EQ(stages[0].kernel, "relu");
+  EXPECT_EQ(stages[1].op, StageOp::copy_buffer);
+  EXPECT_EQ(to_string(stages[2].op), "barrier");
+  EXPECT_EQ(stages[3].params.find("value")->integer(), 7);
+  EXPECT_EQ(stages[4].op, StageOp::call);
+}
+
+TEST_P(Pipelines, Kernels_of_the_programs_own) {
+  const auto twice = tile::kernel("twice_in_a_pipeline", [](tile::Out<float> out, tile::In<float> in) {
+    out.store(tile::load_like(in, out) * 2.0F);
+  });
+  pipeline.add(twice, {a}, b);
+  pipeline.run();
+  EXPECT_EQ(b.read<float>(), Floats({2, -4, 6, -8}));
+}
+
+TEST_P(Pipelines, Temporaries_live_inside) {
+  const Buffer t = pipeline.temporary({4}), u = pipeline.temporary({2, 2});
+  EXPECT_FALSE(t.is_freed());
+  EXPECT_EQ(t.shape(), Shape(4));
+  pipeline.add("relu", {a}, t).copy(t.reshape({2, 2}), u).add("neg", {u.reshape({4})}, b);
+  pipeline.run();
+  EXPECT_EQ(b.read<float>(), Floats({-1, -0.0F, -3, -0.0F}));
+}
+
+TEST_P(Pipelines, Placeholders_are_good_nowhere_else) {
+  Buffer t = pipeline.temporary({4});
+  const Buffer s = pipeline.slot("frame", {4});
+  const std::string temporary = "is a temporary of a pipeline", slot = "is the slot 'frame' of a pipeline";
+  expect_error(Errc::invalid_argument, "[relu] input 0 " + temporary, [&] { device.run("relu", {t}, b); });
+  expect_error(Errc::invalid_argument, "[relu] output " + slot, [&] { device.run("relu", {a}, s); });
+  expect_error(Errc::invalid_argument, temporary, [&] { device.submit("relu", {t}, b).wait(); });
+  expect_error(Errc::invalid_argument, temporary, [&] { t.read<float>(); });
+  expect_error(Errc::invalid_argument, temporary, [&] { t.write<float>({1, 2, 3, 4}); });
+  expect_error(Errc::invalid_argument, temporary, [&] { t.map<float>(); });
+  expect_error(Errc::invalid_argument, temporary, [&] { t.free(); });
+  expect_error(Errc::invalid_argument, temporary, [&] { free_many({a, t}); });
+  EXPECT_FALSE(a.is_freed());
+  Pipeline other(device);
+  other.add("relu", {t}, b);
+  expect_error(Errc::invalid_argument, "stage 0 [relu]: input 0 " + temporary, [&] { other.compile(); });
+  const Value p = pipeline.param("slope", 0.5);
+  expect_error(Errc::invalid_parameter, "a parameter of a pipeline",
+               [&] { device.run("relu", {a}, b, {{"slope", p}}); });
+}
+
+TEST_P(Pipelines, Slots_and_parameters_come_with_each_run) {
+  const Buffer in = pipeline.slot("in", {4}), out = pipeline.slot("out", {4});
+  const Buffer t = pipeline.temporary({4});
+  pipeline.add("relu", {in}, t, {{"slope", pipeline.param("slope", 0)}})
+      .add("scale", {t}, out, {{"factor", pipeline.param("factor", 1.0)}});
+  pipeline.run({{"in", a}, {"out", b}});
+  EXPECT_EQ(b.read<float>(), Floats({1, 0, 3, 0}));
+  pipeline.run({{"out", c}, {"in", a}, {"factor", 10}});
+  EXPECT_EQ(c.read<float>(), Floats({10, 0, 30, 0}));
+  pipeline.submit({{"in", c}, {"out", b}, {"slope", 0.5}, {"factor", -1.0}}).wait();
+  EXPECT_EQ(b.read<float>(), Floats({-10, 0, -30, 0}));
+  pipeline.run({{"in", a}, {"out", b}});
+  EXPECT_EQ(b.read<float>(), Floats({1, 0, 3, 0}));
+  const std::vector<Binding> many = {{"in", a}, {"out", c}, {"factor", 2}};
+  pipeline.run(many);
+  EXPECT_EQ(c.read<float>(), Floats({2, 0, 6, 0}));
+}
+
+TEST_P(Pipelines, The_sign_of_a_zero_is_a_value_of_its_own) {
+  pipeline.fill(b, pipeline.param("value", 0.0));
+  pipeline.run({{"value", 0.0}});
+  EXPECT_FALSE(std::signbit(b.read<float>()[0]));
+  pipeline.run({{"value", -0.0}});
+  EXPECT_TRUE(std::signbit(b.read<float>()[0]));
+}
+
+TEST_P(Pipelines, Parameters_that_are_compiled_in_make_plans_of_their_own) {
+  const Buffer image = device.buffer<std::uint8_t>(Bytes(16 * 16 * 4, 100), {16, 16, 4});
+  const Buffer out = device.zeros({16, 16, 4}, u8), expected = device.zeros({16, 16, 4}, u8);
+  pipeline.add("gaussian_blur", {image}, out,
+               {{"radius", pipeline.param("radius", 1)}, {"sigma", pipeline.param("sigma", 1.5)}});
+  for (int round = 0; round < 3; ++round) {
+    for (int radius = 1; radius <= 4; ++radius) {
+      const double sigma = 0.5 + round;
+      pipeline.run({{"radius", radius}, {"sigma", sigma}});
+      device.run("gaussian_blur", {image}, expected, {{"radius", radius}, {"sigma", sigma}});
+      ASSERT_EQ(out.read<std::uint8_t>(), expected.read<std::uint8_t>());
+    }
+  }
+  for (int i = 0; i < 50; ++i) pipeline.run({{"sigma", 1 + i * 0.01}});  // more than are kept
+}
+
+TEST_P(Pipelines, Wrong_bindings_are_told_and_change_nothing) {
+  const Buffer in = pipeline.slot("frame", {4});
+  pipeline.add("scale", {in}, b, {{"factor", pipeline.param("sigma", 2)}});
+  const auto wrong = [&](Errc code, std::string_view words, const Bindings& bindings) {
+    expect_error(code, words, [&] { pipeline.run(bindings); });
+    Command command = pipeline.submit(bindings);
+    EXPECT_EQ(command.poll(), Status::failed);
+    expect_error(code, words, [&] { command.wait(); });
+  };
+  wrong(Errc::invalid_argument, "the slot 'frame', f32[4], has no buffer in this run", {});
+  wrong(Errc::unknown_parameter, "no slot or parameter 'fram', did you mean 'frame'?", {{"fram", a}});
+  wrong(Errc::unknown_parameter, "did you mean 'sigma'?", {{"frame", a}, {"sigm", 2}});
+  wrong(Errc::invalid_argument, "'frame' is a slot: bind a buffer", {{"frame", 1}});
+  wrong(Errc::invalid_argument, "'sigma' is a parameter: bind a value", {{"frame", a}, {"sigma", a}});
+  wrong(Errc::invalid_argument, "'frame' is bound twice", {{"frame", a}, {"frame", c}});
+  wrong(Errc::shape_mismatch, "slot 'frame' must be f32[4], got f32[5]", {{"frame", device.zeros({5})}});
+  wrong(Errc::dtype_mismatch, "must be f32[4], got s32[4]", {{"frame", device.zeros({4}, s32)}});
+  wrong(Errc::wrong_device, "lives on another device", {{"frame", Device::simulated().zeros({4})}});
+  wrong(Errc::invalid_argument, "is an empty handle", {{"frame", Buffer()}});
+  wrong(Errc::invalid_argument, "is a temporary of a pipeline", {{"frame", pipeline.temporary({4})}});
+  wrong(Errc::invalid_parameter, "stage 0 [scale]: parameter 'factor' must be a number, got a string",
+        {{"frame", a}, {"sigma", "two"}});
+  wrong(Errc::invalid_argument, "slot 'frame' is buffer 0 too, and the pipeline writes it", {{"frame", b}});
+  Buffer freed = device.zeros({4});
+  freed.free();
+  wrong(Errc::buffer_freed, "frame has been freed", {{"frame", freed}});
+  EXPECT_EQ(b.read<float>(), Floats({0, 0, 0, 0}));
+  pipeline.run({{"frame", a}});
+  EXPECT_EQ(b.read<float>(), Floats({2, -4, 6, -8}));
+}
+
+TEST_P(Pipelines, Two_slots_may_be_one_buffer_if_both_are_read) {
+  const Buffer x = pipeline.slot("x", {4}), y = pipeline.slot("y", {4}), z = pipeline.slot("z", {4});
+  pipeline.add("elementwise_add", {x, y}, z);
+  pipeline.run({{"x", a}, {"y", a}, {"z", b}});
+  EXPECT_EQ(b.read<float>(), Floats({2, -4, 6, -8}));
+  expect_error(Errc::invalid_argument, "slot 'z' is x too", [&] { pipeline.run({{"x", a}, {"y", b}, {"z", a}}); });
+}
+
+TEST_P(Pipelines, Every_problem_is_in_one_error_and_nothing_is_written) {
+  Buffer freed = device.zeros({4});
+  const Buffer image = device.zeros({4, 4, 4}, u8), never = pipeline.temporary({4});
+  pipeline.fill(b, 9)
+      .add("gaussian_blr", {image}, image)
+      .add("relu", {a, a}, b)
+      .add("relu", {a}, b, {{"slop", 1}})
+      .add("relu", {a}, device.zeros({5}))
+      .add("relu", {a}, device.zeros({4}, s32))
+      .add("relu", {Device::simulated().zeros({4})}, b)
+      .add("relu", {freed}, b)
+      .add("relu", {Buffer()}, b)
+      .add("gaussian_blur", {image}, image)
+      .add("relu", {never}, b)
+      .call("nothing", HostFunction(), {}, {b})
+      .call([] {}, {}, {b, b})
+      .copy(a, image)
+      .add("scale", {a}, b, {{"factor", Value::parameter("unheard")}});
+  freed.free();
+  const std::vector<std::string> lines = {
+      "pipeline: 14 problems:",
+      "\n  stage 1 [gaussian_blr]: there is no kernel 'gaussian_blr', did you mean 'gaussian_blur'?",
+      "\n  stage 2 [relu]: takes 1 input, got 2",
+      "\n  stage 3 [relu]: has no parameter 'slop', did you mean 'slope'?",
+      "\n  stage 4 [relu]: input 0 (x) must be f32[5]",
+      "\n  stage 5 [relu]: input 0 (x) must be s32[4]",
+      "\n  stage 6 [relu]: input 0, f32[4], lives on another device",
+      "\n  stage 7 [relu]: input 0 has been freed",
+      "\n  stage 8 [relu]: input 0 is an empty buffer handle",
+      "\n  stage 9 [gaussian_blur]: output must not be input 0: it reads its neighbours",
+      "\n  stage 10 [relu]: input 0, temporary 0, is read before a stage has written it",
+      "\n  stage 11 [nothing]: its function is empty",
+      "\n  stage 12 [call]: outputs 0 and 1 are the same buffer",
+      "\n  stage 13 [copy]: ",
+      "\n  stage 14 [scale]: the pipeline has no parameter 'unheard'",
+  };
+  for (const std::string& line : lines) {
+    expect_error(Errc::unknown_kernel, line, [&] { pipeline.compile(); });
+  }
+  expect_error(Errc::unknown_kernel, lines[0], [&] { pipeline.run(); });
+  expect_error(Errc::unknown_kernel, lines[0], [&] { pipeline.submit().wait(); });
+  expect_error(Errc::unknown_kernel, lines[0], [&] { pipeline.explain(); });
+  EXPECT_EQ(b.read<float>(), Floats({0, 0, 0, 0}));
+}
+
+TEST_P(Pipelines, A_buffer_freed_after_compiling_is_told) {
+  pipeline.add("relu", {a}, b);
+  pipeline.run();
+  a.free();
+  expect_error(Errc::buffer_freed, "buffer 0 has been freed", [&] { pipeline.run(); });
+  expect_error(Errc::buffer_freed, "buffer 0 has been freed", [&] { pipeline.submit().wait(); });
+}
+
+TEST_P(Pipelines, What_nobody_reads_is_a_warning) {
+  pipeline.add("relu", {a}, pipeline.temporary({4})).add("relu", {a}, b);
+  EXPECT_EQ(pipeline.warnings(),
+            std::vector<std::string>({"stage 0 [relu]: nobody reads what it writes, temporary 0"}));
+  pipeline.run();
+}
+
+TEST_P(Pipelines, More_can_be_added_later) {
+  pipeline.add("relu", {a}, b);
+  pipeline.run();
+  pipeline.add("scale", {b}, b, {{"factor", 3}});
+  pipeline.run();
+  EXPECT_EQ(b.read<float>(), Floats({3, 0, 9, 0}));
+}
+
+TEST_P(Pipelines, Names_of_slots_and_parameters_are_taken_once) {
+  pipeline.slot("x", {4});
+  pipeline.param("p", 1);
+  expect_error(Errc::invalid_argument, "a slot 'x' already", [&] { pipeline.slot("x", {4}); });
+  expect_error(Errc::invalid_argument, "a slot 'x' already", [&] { pipeline.param("x", 1); });
+  expect_error(Errc::invalid_argument, "a parameter 'p' already", [&] { pipeline.slot("p", {4}); });
+  expect_error(Errc::invalid_argument, "needs a name", [&] { pipeline.slot("", {4}); });
+  pipeline.fill(b, pipeline.param("p", 5));
+  pipeline.run();
+  EXPECT_EQ(b.read<float>()[0], 5);
+}
+
+TEST_P(Pipelines, Moving_leaves_an_empty_one_and_clones_are_separate) {
+  const Buffer t = pipeline.temporary({4});
+  pipeline.add("relu", {a}, t).add("scale", {t}, b, {{"factor", 2}});
+  Pipeline copy = pipeline.clone();
+  copy.add("neg", {t}, c);
+  Pipeline moved = std::move(pipeline);
+  expect_error(Errc::invalid_argument, "[run] on a pipeline that was moved from", [&] { pipeline.run(); });
+  expect_error(Errc::invalid_argument, "moved from", [&] { pipeline.add("relu", {a}, b); });
+  EXPECT_EQ(moved.stage_count(), 2U);
+  EXPECT_EQ(copy.stage_count(), 3U);
+  moved.run();
+  EXPECT_EQ(c.read<float>(), Floats({0, 0, 0, 0}));
+  copy.run();
+  EXPECT_EQ(c.read<float>(), Floats({-1, -0.0F, -3, -0.0F}));
+  EXPECT_EQ(moved.device(), device);
+}
+
+TEST_P(Pipelines, Named_commands) {
+  const Buffer in = pipeline.slot("in", {4});
+  pipeline.add("scale", {in}, b, {{"factor", pipeline.param("factor", 2)}});
+  device.define_command("double", pipeline);
+  pipeline.add("neg", {b}, b);  // not part of the command
+  device.run("double", {{"in", a}});
+  EXPECT_EQ(b.read<float>(), Floats({2, -4, 6, -8}));
+  device.submit("double", {{"in", a}, {"factor", 3}}).wait();
+  EXPECT_EQ(b.read<float>(), Floats({3, -6, 9, -12}));
+  device.define_command("double", pipeline);
+  device.submit("double", {{"in", a}}).wait();
+  EXPECT_EQ(b.read<float>(), Floats({-2, 4, -6, 8}));
+  expect_error(Errc::unknown_command, "no command 'doubel', did you mean 'double'?", [&] { device.run("doubel"); });
+  const Command unknown = device.submit("doubel");
+  EXPECT_EQ(unknown.poll(), Status::failed);
+  expect_error(Errc::wrong_device, "another device", [&] { Device::simulated().define_command("x", pipeline); });
+  Pipeline wrong(device);
+  wrong.add("rleu", {a}, b);
+  expect_error(Errc::unknown_kernel, "did you mean 'relu'?", [&] { device.define_command("wrong", wrong); });
+  expect_error(Errc::unknown_command, "'wrong'", [&] { device.run("wrong"); });
+}
+
+TEST_P(Pipelines, Calls_see_typed_spans) {
+  const Buffer t = pipeline.temporary({2, 2}), s = pipeline.slot("s", {2}, s32);
+  pipeline.copy(a.reshape({2, 2}), t)
+      .call(
+          [&](HostCall& call) {
+            EXPECT_EQ(call.input_shape(0), Shape(2, 2));
+            EXPECT_EQ(call.output_shape(1), Shape(2));
+            const auto values = call.input<float>(0);
+            call.output<float>(0)[0] = std::accumulate(values.begin(), values.end(), 0.0F);
+            call.output<std::int32_t>(1)[1] = call.output<std::int32_t>(1)[0] = 5;
+            expect_error(Errc::dtype_mismatch, "input 0 is f32[2,2], not s32", [&] { call.input<std::int32_t>(0); });
+            expect_error(Errc::count_mismatch, "output 2: the call has 2 outputs", [&] { call.output<float>(2); });
+            expect_error(Errc::count_mismatch, "input 1", [&] { call.input_shape(1); });
+          },
+          {t}, {b, s});
+  const Buffer numbers = device.zeros({2}, s32);
+  pipeline.run({{"s", numbers}});
+  EXPECT_EQ(b.read<float>()[0], -2);
+  EXPECT_EQ(numbers.read<std::int32_t>(), std::vector<std::int32_t>({5, 5}));
+}
+
+TEST_P(Pipelines, A_call_cannot_wait_for_itself) {
+  Buffer other = device.zeros({4});
+  pipeline.call(
+      [&](HostCall&) {
+        const std::string words = "it would wait for itself";
+        expect_error(Errc::invalid_argument, words, [&] { b.read<float>(); });
+        expect_error(Errc::invalid_argument, words, [&] { b.write<float>({1, 2, 3, 4}); });
+        expect_error(Errc::invalid_argument, words, [&] { b.map<float>(); });
+        expect_error(Errc::invalid_argument, words, [&] { a.write<float>({1, 2, 3, 4}); });
+        EXPECT_EQ(a.read<float>()[0], 1);  // only read by the stage
+        other.write<float>({5, 6, 7, 8});  // none of its business
+        EXPECT_EQ(other.read<float>()[3], 8);
+      },
+      {a}, {b});
+  pipeline.run();
+}
+
+TEST_P(Pipelines, Zeros_and_ones_as_extents) {
+  for (const Shape& shape : {Shape{}, Shape(0), Shape(1), Shape(3, 0, 2), Shape(1, 1, 5)}) {
+    Pipeline some(device);
+    const Buffer t = some.temporary(shape), out = device.zeros(shape), in = device.zeros(shape);
+    some.fill(t, 3).add("elementwise_add", {t, in}, out).barrier();
+    some.run();
+    EXPECT_EQ(out.read<float>(), Floats(static_cast<std::size_t>(shape.elements()), 3.0F)) << to_string(shape);
+  }
+}
+
+TEST_P(Pipelines, Memory_of_temporaries_is_shared_and_counted) {
+  const Device own = Device::simulated({.workers = 0});
+  const Buffer in = own.zeros({1000}), out = own.zeros({1000});
+  const std::size_t before = own.memory().in_use;
+  {
+    Pipeline chain(own);
+    Buffer last = in;
+    for (int i = 0; i < 9; ++i) {
+      const Buffer t = chain.temporary({1000});
+      chain.add("scale", {last}, t, {{"factor", 2}});
+      last = t;
+    }
+    chain.add("scale", {last}, out, {{"factor", 2}});
+    chain.compile();
+    EXPECT_EQ(own.memory().in_use, before);
+    chain.run();
+    EXPECT_LE(own.memory().in_use, before + 2 * 4000);
+    chain.run();
+    EXPECT_LE(own.memory().in_use, before + 2 * 4000);
+  }
+  EXPECT_EQ(own.memory().in_use, before);
+}
+
+TEST_P(Pipelines, Used_from_many_threads) {
+  const Buffer in = pipeline.slot("in", {4}), out = pipeline.slot("out", {4}), t = pipeline.temporary({4});
+  pipeline.add("scale", {in}, t, {{"factor", pipeline.param("factor", 1)}}).add("elementwise_add", {t, in}, out);
+  std::vector<std::jthread> threads;
+  for (int thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      const Buffer mine = device.zeros({4});
+      for (int i = 0; i < 100; ++i) {
+        const auto factor = static_cast<float>(thread * 7 + i % 5);
+        const Command command = pipeline.submit({{"in", a}, {"out", mine}, {"factor", factor}});
+        if (i % 3 == 0) command.wait();
+        ASSERT_EQ(mine.read<float>(),
+                  Floats({1.0F + factor, -2.0F - 2 * factor, 3.0F + 3 * factor, -4.0F - 4 * factor}));
+        pipeline.stage_count();
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace tessera

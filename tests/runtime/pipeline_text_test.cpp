@@ -1,0 +1,120 @@
+// Pipelines in words, as a drawing, and as JSON.
+#include <tessera/tessera.hpp>
+
+#include "support/expect_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace tessera {
+namespace {
+
+using test::expect_error;
+using Bytes = std::vector<std::uint8_t>;
+
+class PipelineText : public testing::Test {
+ protected:
+  Device device = Device::open("cpu");
+  Pipeline pipeline{device, {.fuse = false}};
+  Buffer photo = device.buffer<std::uint8_t>(Bytes(8 * 8 * 4, 77), {8, 8, 4});
+  Buffer gray = device.zeros({8, 8}, u8);
+
+  void record() {
+    const Buffer blurred = pipeline.temporary({8, 8, 4}, u8), sharp = pipeline.temporary({8, 8, 4}, u8);
+    pipeline.add("gaussian_blur", {photo}, blurred, {{"radius", 3}, {"sigma", pipeline.param("sigma", 1.5)}})
+        .add("sharpen", {blurred}, sharp, {{"amount", 0.5}})
+        .barrier()
+        .add("grayscale", {sharp}, gray)
+        .add("neg", {blurred.reshape({64, 4})}, pipeline.temporary({64, 4}, u8));
+  }
+  static void expect_words(const std::string& text, const std::vector<std::string>& words) {
+    for (const std::string& word : words) EXPECT_NE(text.find(word), std::string::npos) << word << " in\n" << text;
+  }
+};
+
+TEST_F(PipelineText, Explained) {
+  record();
+  expect_words(
+      pipeline.explain(),
+      {"pipeline: 5 stages in 5 groups\n", "group 1, after 0, not fused: fusion is switched off\n",
+       "stage 0  gaussian_blur {radius: 3, sigma: 'sigma'}  from buffer 0 u8[8,8,4]  to temporary 0 u8[8,8,4]\n",
+       "group 2, after 1, not fused: a barrier\n", "bytes moved: ", "memory of temporaries: 768 B at most\n",
+       "place 0, 256 B: temporary 0\n", "warning: stage 4 [neg]: nobody reads what it writes, temporary 2\n"});
+}
+
+TEST_F(PipelineText, Drawn) {
+  record();
+  expect_words(pipeline.to_dot(),
+               {"digraph pipeline {", "stage_0 [label=\"0: gaussian_blur {", "buffer_0 -> stage_1",
+                "[shape=ellipse, style=dashed, label=\"temporary 0 u8[8,8,4]\"]", "stage_1 -> stage_2 [style=dotted]"});
+}
+
+TEST_F(PipelineText, There_and_back) {
+  record();
+  pipeline.run();
+  const Bytes expected = gray.read<std::uint8_t>();
+  const std::string json = pipeline.to_json();
+  Pipeline back = Pipeline::from_json(device, json);
+  EXPECT_FALSE(back.options().fuse);
+  EXPECT_EQ(back.stage_count(), 5U);
+  const Buffer out = device.zeros({8, 8}, u8);
+  back.run({{"buffer 0", photo}, {"buffer 1", out}});
+  EXPECT_EQ(out.read<std::uint8_t>(), expected);
+  // The second time all are slots already, and it stays as it is.
+  const std::string again = back.to_json();
+  EXPECT_EQ(Pipeline::from_json(device, again).to_json(), again);
+}
+
+TEST_F(PipelineText, Values_of_all_types) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Buffer out = device.zeros({4});
+  pipeline.fill(out, infinity).fill(out, -infinity).fill(out, 0.1).fill(out, 3).param("list", Value(1, 2.5, "x", true));
+  const std::vector<Stage> stages = Pipeline::from_json(device, pipeline.to_json()).stages();
+  EXPECT_EQ(stages[0].params, Params({"value", infinity}));
+  EXPECT_EQ(stages[1].params, Params({"value", -infinity}));
+  EXPECT_EQ(stages[2].params, Params({"value", 0.1}));
+  EXPECT_EQ(stages[3].params, Params({"value", 3}));
+}
+
+TEST_F(PipelineText, Calls_cannot_be_written) {
+  pipeline.call("mine", [] {}, {}, {gray});
+  expect_error(Errc::unsupported, "stage 0 [mine] is a function of the program's own", [&] { pipeline.to_json(); });
+}
+
+TEST_F(PipelineText, Bad_json_names_the_place) {
+  const auto bad = [&](const std::string& json, const std::string& words) {
+    expect_error(Errc::invalid_argument, words, [&] { Pipeline::from_json(device, json); });
+  };
+  const std::string head = R"({"tessera": "pipeline", "version": 1, )";
+  const std::string buffers = R"("buffers": [{"kind": "slot", "name": "x", "dtype": "f32", "shape": [4]}], )";
+  const auto stage = [&](const std::string& text) {
+    return head + buffers + R"("params": [], "stages": [)" + text + "]}";
+  };
+  bad("", "[from_json] byte 1");
+  bad("{", "[from_json] byte 2");
+  bad("[]", "the whole: expected an object");
+  bad("{}", "'tessera' is missing");
+  bad(R"({"tessera": "model"})", "tessera: expected 'pipeline'");
+  bad(R"({"tessera": "pipeline", "version": 2})", "version: this library reads version 1");
+  bad(head + R"("fuse": 1})", "fuse: expected true or false");
+  bad(head + R"("buffers": 1})", "buffers: expected a list");
+  bad(head + R"("buffers": [{"kind": "own"}]})", "buffers[0].kind: expected slot or temporary, got 'own'");
+  bad(head + R"("buffers": [{"kind": "temporary", "dtype": "f16"}]})",
+      "buffers[0].dtype: there is no element type 'f16'");
+  bad(head + R"("buffers": [{"kind": "temporary", "dtype": "f32", "shape": [-1]}]})", "buffers[0].shape: ");
+  bad(head + buffers + R"("params": [{"name": "x"}]})", "params[0]: 'default' is missing");
+  bad(stage(R"({"op": "call"})"), "stages[0].op: expected run_kernel, copy_buffer or barrier, got 'call'");
+  bad(stage(R"({"op": "run_kernel"})"), "stages[0]: 'kernel' is missing");
+  bad(stage(R"({"op": "copy_buffer", "inputs": [3], "output": 0})"), "stages[0].inputs[0]: there is no buffer 3");
+  bad(stage(R"({"op": "copy_buffer", "inputs": [], "output": {"buffer": 0, "shape": [5]}})"),
+      "stages[0].output.shape: buffer 0 is [4]");
+  bad(stage(R"({"op": "run_kernel", "kernel": "relu", "inputs": [0], "output": 0, "params": {"slope": {}}})"),
+      "stages[0].params.slope: expected a value of a parameter");
+  bad(stage(R"({"op": "barrier"}, 5)"), "stages[1]: expected an object");
+}
+
+}  // namespace
+}  // namespace tessera

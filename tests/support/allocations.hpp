@@ -1,0 +1,10 @@
+#pragma once
+
+#include <cstddef>
+
+namespace tessera::test {
+
+// How often operator new was called, by any thread. For programs that link allocations.cpp.
+std::size_t allocations() noexcept;
+
+}  // namespace tessera::test
