@@ -1,8 +1,19 @@
+#include "compile/fuse.hpp"
+#include "core/text.hpp"
 #include "graph/plan.hpp"
+#include "ir/analysis.hpp"
+#include "ir/rules.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
 
 namespace tessera::graph {
+
+using core::text;
 
 namespace {
 
@@ -12,30 +23,372 @@ std::vector<std::size_t> buffers_of(const std::vector<Use>& uses) {
   return buffers;
 }
 
-std::string_view reason_of(const PipelineStage& stage, bool fuse) {
-  switch (stage.op) {
-    case StageOp::barrier:
-      return "a barrier";
-    case StageOp::call:
-      return "a function of the program's";
-    case StageOp::run_kernel:
-    case StageOp::copy_buffer:
-      break;
+bool has(const std::vector<std::size_t>& list, std::size_t item) { return std::ranges::find(list, item) != list.end(); }
+
+// A stage by itself.
+Group single_group(const PipelineStage& stage, std::size_t number) {
+  return {.stages = {number}, .inputs = buffers_of(stage.inputs), .outputs = buffers_of(stage.outputs), .reason = ""};
+}
+
+using Views = std::map<std::size_t, Shape>;  // how buffers are seen, if not as the kernels would
+
+// The extents that the program is made for: those of 1 and those that the plan fixes.
+std::vector<std::vector<std::int64_t>> program_dims(const kernels::Plan& plan) {
+  std::vector<std::vector<std::int64_t>> dims;
+  for (const Shape& shape : plan.shapes) {
+    std::vector<std::int64_t>& known = dims.emplace_back();
+    for (const std::int64_t extent : shape) known.push_back(extent == 1 ? 1 : -1);
   }
-  return fuse ? "each kernel is launched by itself" : "fusion is switched off";
+  for (const auto& [buffer, axis] : plan.fixed) {
+    dims[static_cast<std::size_t>(buffer)][static_cast<std::size_t>(axis)] =
+        plan.shapes[static_cast<std::size_t>(buffer)][axis];
+  }
+  return dims;
+}
+
+// With extents of 1 before it.
+Shape padded(const Shape& shape, int rank) {
+  std::vector<std::int64_t> extents(static_cast<std::size_t>(std::max(0, rank - shape.rank())), 1);
+  extents.insert(extents.end(), shape.begin(), shape.end());
+  return Shape(std::span<const std::int64_t>(extents));
+}
+
+// Stages as one program.
+struct Piece {
+  std::vector<std::size_t> stages;
+  FusedProgram code;
+  bool is_pointwise = false;  // all stages are, and have outputs of one shape
+  bool is_uniform = false;    // and so have their inputs
+};
+
+class Grouping {
+ public:
+  Grouping(const PipelineGraph& graph, const std::vector<Value>& values)
+      : graph_(graph), values_(values), last_writer_(graph.buffers.size()) {
+    find_readers();
+  }
+
+  std::vector<Group> run();
+
+ private:
+  struct Made {
+    Group group;
+    std::optional<Piece> piece;  // if it is made of kernels
+    std::size_t segment = 0;     // after how many barriers
+    bool is_gone = false;        // into another one
+  };
+
+  void find_readers();
+  Piece piece_of(std::size_t stage, const Views& views) const;
+  Piece rebuilt(const std::vector<std::size_t>& stages, const Views& views) const;
+  static std::string join(Piece& reader, std::size_t input, const Piece& writer);
+  bool align(Piece& reader, std::size_t input, Piece& writer) const;
+  std::string obstacle(const Made& writer, std::size_t place, std::size_t buffer) const;
+  static std::string expense(const Piece& reader, const Piece& writer);
+  std::string fuse_input(Piece& reader, std::size_t input);
+  void add_kernel(std::size_t stage);
+  void merge_axes(Piece& piece) const;
+  Group finished(Made& made) const;
+
+  const PipelineGraph& graph_;
+  const std::vector<Value>& values_;
+  std::vector<Made> made_;
+  std::size_t segment_ = 0;
+  std::vector<std::optional<std::size_t>> last_writer_;  // by buffer: a place in made_
+  // By stage: who reads what it writes, before that is written again.
+  std::vector<std::vector<std::size_t>> readers_of_;
+};
+
+void Grouping::find_readers() {
+  readers_of_.resize(graph_.stages.size());
+  std::vector<std::optional<std::size_t>> writer(graph_.buffers.size());
+  for (std::size_t s = 0; s < graph_.stages.size(); ++s) {
+    for (const Use& use : graph_.stages[s].inputs) {
+      if (writer[use.buffer] && !has(readers_of_[*writer[use.buffer]], s))
+        readers_of_[*writer[use.buffer]].push_back(s);
+    }
+    for (const Use& use : graph_.stages[s].outputs) writer[use.buffer] = s;
+  }
+}
+
+Piece Grouping::piece_of(std::size_t number, const Views& views) const {
+  const PipelineStage& stage = graph_.stages[number];
+  const Params params = substituted(stage.params, graph_, values_);
+  const StageCall call(stage, params);
+  kernels::Plan plan = call.plan();
+  Piece piece;
+  piece.stages = {number};
+  FusedProgram& code = piece.code;
+  code.buffers = {stage.outputs.front().buffer};
+  for (const Use& use : stage.inputs) code.buffers.push_back(use.buffer);
+  for (std::size_t i = 0; i < code.buffers.size(); ++i) {
+    if (const auto view = views.find(code.buffers[i]); view != views.end()) plan.shapes[i] = view->second;
+  }
+  code.program = call.program(plan, program_dims(plan));
+  code.shapes = plan.shapes;
+  for (std::size_t i = 0; i < plan.scalars.size(); ++i) {
+    code.scalars.push_back({number, i, plan.scalars[i].bits()});
+  }
+  piece.is_pointwise = plan.is_pointwise;
+  piece.is_uniform = piece.is_pointwise &&
+                     std::ranges::all_of(plan.shapes, [&](const Shape& shape) { return shape == plan.shapes.front(); });
+  return piece;
+}
+
+// The stages as one, all over again, with these views; what could be fused once can be again.
+Piece Grouping::rebuilt(const std::vector<std::size_t>& stages, const Views& views) const {
+  std::vector<Piece> open;
+  for (const std::size_t stage : stages) {
+    Piece piece = piece_of(stage, views);
+    for (std::size_t w = open.size(); w-- > 0;) {
+      while (true) {
+        const auto input = std::find(piece.code.buffers.begin() + 1, piece.code.buffers.end(), open[w].code.buffers[0]);
+        if (input == piece.code.buffers.end()) break;
+        if (!join(piece, static_cast<std::size_t>(input - piece.code.buffers.begin()), open[w]).empty()) return {};
+      }
+    }
+    open.push_back(std::move(piece));
+  }
+  return std::move(open.back());
+}
+
+// Puts the writer into the reader, whose buffer number `input` it writes; why not, if it cannot be.
+std::string Grouping::join(Piece& reader, std::size_t input, const Piece& writer) {
+  std::vector<int> same;
+  for (std::size_t i = 1; i < writer.code.buffers.size(); ++i) {
+    int found = -1;
+    for (std::size_t j = 1; j < reader.code.buffers.size() && found < 0; ++j) {
+      const bool is_same = reader.code.buffers[j] == writer.code.buffers[i] && j != input &&
+                           reader.code.shapes[j] == writer.code.shapes[i];
+      if (is_same) found = static_cast<int>(j);
+    }
+    same.push_back(found);
+  }
+  compile::Fused fused = compile::fuse(reader.code.program, static_cast<int>(input), writer.code.program, same);
+  if (!fused.program) return fused.reason;
+  FusedProgram& code = reader.code;
+  code.buffers[input] = FusedProgram::nowhere;
+  for (std::size_t i = 0; i < fused.writer_inputs.size(); ++i) {
+    if (same[i] >= 0) continue;
+    code.buffers.push_back(writer.code.buffers[i + 1]);
+    code.shapes.push_back(writer.code.shapes[i + 1]);
+  }
+  code.scalars.insert(code.scalars.end(), writer.code.scalars.begin(), writer.code.scalars.end());
+  code.program = std::move(*fused.program);
+  std::vector<std::size_t> stages = writer.stages;
+  for (const std::size_t stage : reader.stages) {
+    if (!has(stages, stage)) stages.push_back(stage);
+  }
+  std::ranges::sort(stages);
+  reader.stages = std::move(stages);
+  reader.is_uniform = reader.is_uniform && writer.is_uniform;
+  reader.is_pointwise = reader.is_pointwise && writer.is_pointwise;
+  return "";
+}
+
+// Lets both see what one writes and the other reads with the same axes.
+bool Grouping::align(Piece& reader, std::size_t input, Piece& writer) const {
+  const Shape &read = reader.code.shapes[input], &written = writer.code.shapes[0];
+  if (read == written) return true;
+  const auto all_as = [&](const Piece& piece, const Shape& shape) {
+    Views views;
+    for (const std::size_t stage : piece.stages) {
+      for (const Use& use : graph_.stages[stage].inputs) views.emplace(use.buffer, shape);
+      for (const Use& use : graph_.stages[stage].outputs) views.emplace(use.buffer, shape);
+    }
+    return views;
+  };
+  // Seen anew, the reader has its buffers in the same places.
+  const auto see_reader = [&](const Views& views) {
+    Piece seen = rebuilt(reader.stages, views);
+    const bool is_same =
+        !seen.stages.empty() && seen.code.buffers == reader.code.buffers && seen.code.shapes[input] == written;
+    if (is_same) reader = std::move(seen);
+    return is_same;
+  };
+  if (writer.is_uniform) {
+    Piece seen = rebuilt(writer.stages, all_as(writer, read));
+    if (!seen.stages.empty()) {
+      writer = std::move(seen);
+      return true;
+    }
+  }
+  if (reader.is_uniform && see_reader(all_as(reader, written))) return true;
+  if (!reader.is_pointwise || reader.stages.size() > 1) return false;
+  // With fewer axes that say the same, and extents of 1 before them: as a product of matrices has its output.
+  for (const bool is_merged : {false, true}) {
+    std::vector<Shape> shapes = reader.code.shapes;
+    if (is_merged) kernels::merge_axes(shapes);
+    Views views;
+    for (std::size_t i = 0; i < shapes.size(); ++i)
+      views.emplace(reader.code.buffers[i], padded(shapes[i], written.rank()));
+    if (views.at(reader.code.buffers[input]) == written && see_reader(views)) return true;
+  }
+  return false;
+}
+
+// Why the writer cannot be put into the reader, whatever the two compute; empty if it can.
+std::string Grouping::obstacle(const Made& writer, std::size_t place, std::size_t buffer) const {
+  const std::string& name = graph_.buffers[buffer].name;
+  const PipelineBuffer::Kind kind = graph_.buffers[buffer].kind;
+  if (kind == PipelineBuffer::Kind::own) return text(name, " is the caller's own and is written");
+  if (kind == PipelineBuffer::Kind::slot) return text(name, " is a slot and is written");
+  if (!writer.piece) return text(name, " is written by a function of the program's");
+  if (writer.segment != segment_) return "a barrier is between them";
+  const std::vector<std::size_t>& readers = readers_of_[writer.piece->stages.back()];
+  if (readers.size() > 1) return text(name, " is read by ", readers.size(), " stages");
+  for (std::size_t between = place + 1; between < made_.size(); ++between) {
+    if (made_[between].is_gone) continue;
+    for (const std::size_t written : made_[between].group.outputs) {
+      if (has(writer.group.inputs, written)) {
+        return text(graph_.buffers[written].name, ", which ", graph_.stages[writer.piece->stages.back()].label,
+                    " reads, is written in between");
+      }
+    }
+  }
+  return "";
+}
+
+// Whether doing the writer's work again wherever it is read would cost more than keeping its result.
+std::string Grouping::expense(const Piece& reader, const Piece& writer) {
+  const auto any = [](const Piece& piece, auto is) {
+    return std::ranges::any_of(piece.code.program.ops, [&](const ir::Op& op) { return is(op.code); });
+  };
+  const auto is_much = [](ir::Code code) {
+    return ir::is_reduction(code) || code == ir::Code::mma || code == ir::Code::loop;
+  };
+  if (any(reader, [](ir::Code code) { return code == ir::Code::mma; }))
+    return "a product reads its operands many times";
+  const std::int64_t written = writer.code.shapes[0].elements(), computed = reader.code.shapes[0].elements();
+  if (2 * written <= computed && (any(writer, is_much) || ir::weight(writer.code.program) > 1)) {
+    return "it is read many times, and costs more to compute than to keep";
+  }
+  return "";
+}
+
+// Puts what writes one of the reader's temporaries into it; why not, if it cannot be.
+std::string Grouping::fuse_input(Piece& reader, std::size_t input) {
+  const std::size_t buffer = reader.code.buffers[input];
+  const std::optional<std::size_t> place = last_writer_[buffer];
+  if (!place) return "";  // nothing in the pipeline has written it
+  Made& writer = made_[*place];
+  if (std::string why = obstacle(writer, *place, buffer); !why.empty()) return why;
+  if (std::string why = expense(reader, *writer.piece); !why.empty()) return why;
+  Piece joined = reader, from = *writer.piece;
+  if (!align(joined, input, from)) return "the two see its axes differently";
+  while (true) {  // it may be several of its inputs
+    const auto at = std::find(joined.code.buffers.begin() + 1, joined.code.buffers.end(), buffer);
+    if (at == joined.code.buffers.end()) break;
+    if (std::string why = join(joined, static_cast<std::size_t>(at - joined.code.buffers.begin()), from);
+        !why.empty()) {
+      return why;
+    }
+  }
+  for (std::size_t i = 1; i < joined.code.buffers.size(); ++i) {
+    if (joined.code.buffers[i] == joined.code.buffers[0] &&
+        !(joined.code.shapes[i] == joined.code.shapes[0] &&
+          ir::reads_in_place(joined.code.program, static_cast<int>(i)))) {
+      return text(graph_.buffers[joined.code.buffers[0]].name, " is written, and read around each point");
+    }
+  }
+  reader = std::move(joined);
+  writer.is_gone = true;
+  return "";
+}
+
+void Grouping::add_kernel(std::size_t stage) {
+  Piece piece = piece_of(stage, {});
+  std::string reason;
+  const std::size_t own_inputs = piece.code.buffers.size();
+  for (std::size_t i = 1; i < own_inputs && i < piece.code.buffers.size(); ++i) {
+    if (piece.code.buffers[i] == FusedProgram::nowhere) continue;
+    std::string why = fuse_input(piece, i);
+    if (reason.empty()) reason = std::move(why);
+  }
+  Made made;
+  made.group.reason = std::move(reason);
+  made.group.stages = piece.stages;
+  for (std::size_t i = 1; i < piece.code.buffers.size(); ++i) {
+    const std::size_t buffer = piece.code.buffers[i];
+    if (buffer != FusedProgram::nowhere && !has(made.group.inputs, buffer)) made.group.inputs.push_back(buffer);
+  }
+  made.group.outputs = {piece.code.buffers[0]};
+  made.segment = segment_;
+  last_writer_[piece.code.buffers[0]] = made_.size();
+  made.piece = std::move(piece);
+  made_.push_back(std::move(made));
+}
+
+// Point by point, the axes do not matter: as few as there can be are the fastest.
+void Grouping::merge_axes(Piece& piece) const {
+  if (!piece.is_pointwise) return;
+  std::vector<std::size_t> buffers;
+  std::vector<Shape> shapes;
+  const Shape& output = graph_.stages[piece.stages.back()].outputs.front().shape;
+  const auto add = [&](const Use& use) {
+    const auto known = std::ranges::find(buffers, use.buffer);
+    if (known != buffers.end()) return shapes[static_cast<std::size_t>(known - buffers.begin())] == use.shape;
+    buffers.push_back(use.buffer);
+    shapes.push_back(use.shape);
+    return true;
+  };
+  if (!add(graph_.stages[piece.stages.back()].outputs.front())) return;
+  for (const std::size_t stage : piece.stages) {
+    const PipelineStage& of = graph_.stages[stage];
+    if (of.outputs.front().shape != output || !add(of.outputs.front())) return;
+    for (const Use& use : of.inputs) {
+      if (!add(use)) return;
+    }
+  }
+  kernels::merge_axes(shapes);
+  Views views;
+  for (std::size_t i = 0; i < buffers.size(); ++i) views.emplace(buffers[i], shapes[i]);
+  Piece merged = rebuilt(piece.stages, views);
+  if (!merged.stages.empty()) piece = std::move(merged);
+}
+
+Group Grouping::finished(Made& made) const {
+  Group group = std::move(made.group);
+  if (!made.piece || group.stages.size() == 1) return group;
+  merge_axes(*made.piece);
+  auto fused = std::make_shared<FusedProgram>(std::move(made.piece->code));
+  std::vector<std::size_t> buffers;
+  std::vector<Shape> shapes;
+  for (const int kept : compile::drop_unused_buffers(fused->program)) {
+    buffers.push_back(fused->buffers[static_cast<std::size_t>(kept)]);
+    shapes.push_back(fused->shapes[static_cast<std::size_t>(kept)]);
+  }
+  fused->buffers = std::move(buffers);
+  fused->shapes = std::move(shapes);
+  group.fused = std::move(fused);
+  return group;
+}
+
+std::vector<Group> Grouping::run() {
+  for (std::size_t s = 0; s < graph_.stages.size(); ++s) {
+    const PipelineStage& stage = graph_.stages[s];
+    if (stage.kernel) {
+      add_kernel(s);
+      continue;
+    }
+    if (stage.op == StageOp::barrier) ++segment_;
+    for (const Use& use : stage.outputs) last_writer_[use.buffer] = made_.size();
+    made_.push_back({single_group(stage, s), std::nullopt, segment_});
+  }
+  std::vector<Group> groups;
+  for (Made& made : made_) {
+    if (!made.is_gone) groups.push_back(finished(made));
+  }
+  return groups;
 }
 
 }  // namespace
 
-std::vector<Group> groups_of(const PipelineGraph& graph, const std::vector<Value>&, bool fuse) {
+std::vector<Group> groups_of(const PipelineGraph& graph, const std::vector<Value>& values, bool fuse) {
+  if (fuse) return Grouping(graph, values).run();
   std::vector<Group> groups;
-  for (std::size_t s = 0; s < graph.stages.size(); ++s) {
-    const PipelineStage& stage = graph.stages[s];
-    groups.push_back({.stages = {s},
-                      .inputs = buffers_of(stage.inputs),
-                      .outputs = buffers_of(stage.outputs),
-                      .reason = s == 0 ? "" : std::string(reason_of(stage, fuse))});
-  }
+  for (std::size_t s = 0; s < graph.stages.size(); ++s) groups.push_back(single_group(graph.stages[s], s));
+  for (std::size_t s = 1; s < groups.size(); ++s) groups[s].reason = "fusion is switched off";
   return groups;
 }
 

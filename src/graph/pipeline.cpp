@@ -137,10 +137,4 @@ StageCall::StageCall(const PipelineStage& stage, const Params& params)
             {stage.outputs.front().dtype, &stage.outputs.front().shape},
             {arguments_.data(), arguments_.size()}} {}
 
-ir::Program StageCall::program(const kernels::Plan& plan) const {
-  std::vector<std::vector<std::int64_t>> dims;
-  for (const Shape& shape : plan.shapes) dims.emplace_back(shape.begin(), shape.end());
-  return kernels::trace(call_, plan, dims);
-}
-
 }  // namespace tessera::graph

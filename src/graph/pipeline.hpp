@@ -81,8 +81,8 @@ std::vector<std::string> order_warnings(const PipelineGraph& graph);
 // All of them as one Error; they must not be empty.
 [[noreturn]] void throw_problems(const PipelineGraph& graph, std::vector<Problem> problems);
 
-// How a kernel stage is done, as fusion wants to see it: its plan, and its program over the axes that the stage has,
-// made for exactly these extents. The call looks at the stage and at `params`, which must be substituted and outlive
+// How a kernel stage is done, as fusion wants to see it: its plan, and its program over the axes that the plan has,
+// made for these extents (-1: any). The call looks at the stage and at `params`, which must be substituted and outlive
 // it.
 struct StageCall {
   StageCall(const PipelineStage& stage, const Params& params);
@@ -90,7 +90,9 @@ struct StageCall {
   StageCall& operator=(const StageCall&) = delete;
 
   kernels::Plan plan() const { return call_.kernel.plan(call_); }
-  ir::Program program(const kernels::Plan& plan) const;
+  ir::Program program(const kernels::Plan& plan, const std::vector<std::vector<std::int64_t>>& dims) const {
+    return kernels::trace(call_, plan, dims);
+  }
 
  private:
   std::vector<kernels::Operand> inputs_;

@@ -3,18 +3,36 @@
 #include "graph/pipeline.hpp"
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace tessera::graph {
 
+// The program of several stages.
+struct FusedProgram {
+  static constexpr std::size_t nowhere = ~std::size_t{0};
+
+  ir::Program program;
+  std::vector<std::size_t> buffers;  // the pipeline's, by the program's; nowhere: only its extents matter
+  std::vector<Shape> shapes;         // as the program sees them
+  struct Scalar {
+    std::size_t stage;   // whose plan has it…
+    std::size_t number;  // …as this one
+    std::uint64_t bits;
+  };
+  std::vector<Scalar> scalars;
+};
+
 // Stages that are launched as one.
 struct Group {
   std::vector<std::size_t> stages;   // in order
   std::vector<std::size_t> inputs;   // buffers, as the launch takes them
   std::vector<std::size_t> outputs;  // none for a barrier
-  std::string reason;                // why it was not fused with what is before it; empty if there is nothing
+  std::string reason = {};           // why it was not fused with what is before it; empty if there is nothing
+  std::shared_ptr<const FusedProgram> fused = nullptr;  // of several stages
 
   // The groups it waits for, the nearest only: set by plan_of(). `ordered_after` are those of them that no buffer tells
   // of, on account of a barrier.

@@ -8,6 +8,7 @@
 #include "core/inline_vector.hpp"
 #include "ir/ir.hpp"
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <functional>
@@ -36,6 +37,12 @@ struct Argument {
   std::vector<double> numbers() const;
   std::vector<std::int64_t> integers() const;
 };
+
+// What a launch has for a scalar: the bits of a double for a float, else of an s64.
+inline std::uint64_t scalar_bits(DType dtype, const Argument& argument) {
+  if (is_float(dtype)) return std::bit_cast<std::uint64_t>(argument.number);
+  return static_cast<std::uint64_t>(argument.integer);
+}
 
 // Those of a call; the first few need no allocation.
 using Arguments = core::InlineVector<Argument, 4>;
@@ -98,6 +105,7 @@ struct Plan {
     std::string_view name;
     DType dtype;
     Argument value;
+    std::uint64_t bits() const { return scalar_bits(dtype, value); }
   };
   std::vector<Scalar> scalars;
   std::vector<std::int64_t> tile;  // if the caller chose it

@@ -26,12 +26,6 @@ using Dims = std::vector<std::vector<std::int64_t>>;
 // Calls that are all different, of ever new sizes, must not fill the memory.
 constexpr std::size_t most_known = 4096;
 
-// As compile.hpp wants them.
-std::uint64_t scalar_bits(DType dtype, const Argument& argument) {
-  if (is_float(dtype)) return std::bit_cast<std::uint64_t>(argument.number);
-  return static_cast<std::uint64_t>(argument.integer);
-}
-
 bool is_uniform(std::span<const Operand> operands) {
   const Operand& first = operands[0];
   return std::ranges::all_of(operands.subspan(1), [&](const Operand& operand) {
@@ -168,7 +162,7 @@ const CallProgram& Calls::resolve(const Kernel& kernel, std::span<const Operand>
       launch.executable = entry->program->executable;
       for (std::size_t i = 0; i < operands.size(); ++i) launch.dims.push_back(shape.elements());
       for (const Ready::Scalar& scalar : entry->scalars) {
-        launch.scalars.push_back(scalar_bits(scalar.dtype, arguments[scalar.param]));
+        launch.scalars.push_back(kernels::scalar_bits(scalar.dtype, arguments[scalar.param]));
       }
       return *entry->program;
     }
@@ -209,7 +203,7 @@ std::shared_ptr<const Calls::Known> Calls::plan(const Call& call) {
   auto known = std::make_shared<Known>();
   known->program = &program;
   known->dims = flat(plan.shapes);
-  for (const Plan::Scalar& scalar : plan.scalars) known->scalars.push_back(scalar_bits(scalar.dtype, scalar.value));
+  for (const Plan::Scalar& scalar : plan.scalars) known->scalars.push_back(scalar.bits());
   return known;
 }
 

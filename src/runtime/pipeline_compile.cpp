@@ -2,6 +2,7 @@
 #include <tessera/error.hpp>
 
 #include "core/text.hpp"
+#include "ir/analysis.hpp"
 #include "runtime/pipeline_state.hpp"
 #include "runtime/submit.hpp"
 
@@ -184,6 +185,41 @@ CompiledGroup compile_stage(DeviceState& device, const PipelineGraph& graph, std
   return group;
 }
 
+// Several stages as a group.
+CompiledGroup compile_fused(DeviceState& device, const PipelineGraph& graph, const graph::Group& fused) {
+  const graph::FusedProgram& code = *fused.fused;
+  CompiledGroup group;
+  for (const std::size_t stage : fused.stages)
+    group.label += (group.label.empty() ? "" : "+") + graph.stages[stage].label;
+  group.stage = static_cast<int>(fused.stages.front());
+  group.outputs = fused.outputs;
+  group.inputs = fused.inputs;
+  group.operands = code.buffers;
+  driver::Launch& launch = group.launch;
+  launch.executable = &device.driver->compile(code.program);
+  launch.elements = code.shapes[0].elements();
+  for (std::size_t i = 0; i < code.buffers.size(); ++i) {
+    launch.buffers.push_back(nullptr);
+    for (const std::int64_t extent : code.shapes[i]) launch.dims.push_back(extent);
+    if (code.buffers[i] == graph::FusedProgram::nowhere) continue;
+    launch.bytes += static_cast<std::int64_t>(code.shapes[i].size_bytes(graph.buffers[code.buffers[i]].dtype));
+  }
+  for (const graph::FusedProgram::Scalar& scalar : code.scalars) launch.scalars.push_back(scalar.bits);
+  group.work = launch.bytes * ir::weight(code.program);
+  return group;
+}
+
+// What a group of a plan would be launched with, had the parameters these values.
+driver::Launch launch_of(DeviceState& device, const PipelinePlan& plan, std::size_t number,
+                         const std::vector<Value>& values) {
+  const graph::Group& group = plan.plan.groups[number];
+  if (!group.fused) return compile_stage(device, plan.graph, group.stages.front(), values).launch;
+  for (const graph::Group& other : groups_of(plan.graph, values, true)) {
+    if (other.stages == group.stages) return compile_fused(device, plan.graph, other).launch;
+  }
+  return {};  // it is cut otherwise then
+}
+
 // The scalars that these values give a plan; nothing if they would change more than scalars.
 std::optional<std::vector<PipelineVariant::Patch>> patches_of(DeviceState& device, const PipelinePlan& plan,
                                                               const std::vector<Value>& values) {
@@ -192,9 +228,8 @@ std::optional<std::vector<PipelineVariant::Patch>> patches_of(DeviceState& devic
     const std::vector<std::size_t>& stages = plan.plan.groups[g].stages;
     const auto is_affected = [&](std::size_t s) { return graph::uses_parameters(plan.graph.stages[s].params); };
     if (std::ranges::none_of(stages, is_affected)) continue;
-    if (stages.size() != 1) return std::nullopt;
     try {
-      const driver::Launch made = compile_stage(device, plan.graph, stages.front(), values).launch;
+      const driver::Launch made = launch_of(device, plan, g, values);
       const driver::Launch& before = plan.groups[g].launch;
       if (made.executable != before.executable || !std::ranges::equal(made.dims, before.dims)) return std::nullopt;
       patches.push_back({g, {made.scalars.begin(), made.scalars.end()}});
@@ -253,7 +288,7 @@ std::shared_ptr<PipelinePlan> make_plan(const PipelineState& pipeline, const std
   plan->plan = plan_of(graph, groups_of(graph, values, pipeline.options.fuse));
   for (const graph::Group& group : plan->plan.groups) {
     const std::size_t first = group.stages.front();
-    plan->groups.push_back(std::move(stages[first]));
+    plan->groups.push_back(group.fused ? compile_fused(*pipeline.device, graph, group) : std::move(stages[first]));
     plan->groups.back().function = pipeline.stages[first].function;
   }
   find_used(*plan);

@@ -48,6 +48,12 @@ struct Request {
   StreamState* stream;
 };
 
+// Null for a slot before the run has brought it, and for what was fused away.
+std::byte* address_of(const PipelineInstance& instance, std::size_t operand) {
+  const Storage* storage = operand == graph::FusedProgram::nowhere ? nullptr : instance.storages[operand];
+  return storage ? storage->block.address : nullptr;
+}
+
 std::unique_ptr<PipelineInstance> make_instance(DeviceState& device, const PipelinePlan& plan) {
   auto instance = std::make_unique<PipelineInstance>();
   for (const graph::Place& place : plan.plan.places) {
@@ -63,9 +69,8 @@ std::unique_ptr<PipelineInstance> make_instance(DeviceState& device, const Pipel
   }
   for (const CompiledGroup& group : plan.groups) {
     driver::Launch& launch = instance->launches.emplace_back(group.launch);
-    for (std::size_t i = 0; i < group.operands.size(); ++i) {
-      if (const Storage* storage = instance->storages[group.operands[i]]) launch.buffers[i] = storage->block.address;
-    }
+    for (std::size_t i = 0; i < group.operands.size(); ++i)
+      launch.buffers[i] = address_of(*instance, group.operands[i]);
   }
   return instance;
 }
@@ -106,7 +111,7 @@ void bind(const Request& request, const PipelinePlan& plan, PipelineInstance& in
     for (std::size_t g = 0; g < plan.groups.size(); ++g) {
       const std::vector<std::size_t>& operands = plan.groups[g].operands;
       for (std::size_t i = 0; i < operands.size(); ++i) {
-        instance.launches[g].buffers[i] = instance.storages[operands[i]]->block.address;
+        instance.launches[g].buffers[i] = address_of(instance, operands[i]);
       }
     }
   }
