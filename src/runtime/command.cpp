@@ -112,7 +112,7 @@ bool Command::wait_seconds(std::chrono::duration<double> timeout) const {
 bool Command::cancel() const {
   Node& node = node_of(node_, "cancel");
   if (detail::cancel(node, Errc::cancelled, "was cancelled")) return true;
-  if (!node.is_settled()) node.ask_to_stop();
+  detail::ask_to_stop(node);
   return false;
 }
 

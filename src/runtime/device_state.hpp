@@ -148,6 +148,10 @@ Buffer allocate(DeviceState& device, const Shape& shape, DType dtype, bool zero)
 Node* finish(Node& node, core::FailurePtr failure) noexcept;
 // Ends a pending node, for the reason given; false if it is not pending any more.
 bool cancel(Node& node, Errc reason, std::string_view why);
+// Asks a node that runs to stop between two pieces of its work; a run of a pipeline to start no other group.
+void ask_to_stop(Node& node);
+// Ends a run that was stopped, whose groups are over but have not all left the order; it has been claimed.
+void end_stopped(Node& join) noexcept;
 inline constexpr std::string_view too_late = "could not start before its deadline";
 // Blocks until the node is settled; false at the end of the time.
 bool wait(Node& node, Clock::time_point until);

@@ -8,6 +8,7 @@
 
 #include <mutex>
 #include <optional>
+#include <thread>
 #include <utility>
 
 namespace tessera::detail {
@@ -74,7 +75,8 @@ Node* leave_order(Node& node) noexcept {
       if ((node.failure || node.heals) && !is_refused) output->poison = node.failure;
     }
   }
-  if (node.join) note_end(node);
+  Ref<Node> run;
+  if (node.join && !node.is_settled()) run = note_end(node);
   Scheduler& scheduler = *node.device->scheduler;
   Node* next = nullptr;
   for (graph::Edge* edge = node.retire(); edge;) {
@@ -89,6 +91,10 @@ Node* leave_order(Node& node) noexcept {
     } else {
       scheduler.push(dependent);
     }
+  }
+  if (run) {
+    if (next) scheduler.push(*std::exchange(next, nullptr));
+    end_stopped(*run);
   }
   return next;
 }
@@ -135,6 +141,11 @@ Node* leave_cancelled(Node& node) noexcept {
 // All groups of a run are over, and so is the run.
 Node* end_run(Node& join) noexcept {
   if (!join.try_start() && join.is_settled()) {
+    keep_times(join);
+    return leave_cancelled(join);
+  }
+  if (!join.try_claim()) {  // it was stopped, and is told to be over this moment
+    while (!join.is_settled()) std::this_thread::yield();
     keep_times(join);
     return leave_cancelled(join);
   }
@@ -214,8 +225,26 @@ bool cancel(Node& node, Errc reason, std::string_view why) {
   trace_node(node);
   const Ref<StreamState> stream = std::move(node.stream);
   if (stream) stream->left();
+  const Ref<Node> run = node.join ? note_end(node) : Ref<Node>();
   if (node.settle()) node.tell();
+  if (run) end_stopped(*run);
   return true;
+}
+
+void ask_to_stop(Node& node) {
+  if (node.is_settled()) return;
+  node.ask_to_stop();
+  if (node.kind == Node::Kind::join) stop_run(node, Errc::cancelled, "was cancelled with its run");
+}
+
+void end_stopped(Node& join) noexcept {
+  join.outcome = join.run->outcome;
+  join.failure = join.run->failure;
+  remember_failure(join);
+  trace_node(join);
+  const Ref<StreamState> stream = std::move(join.stream);
+  if (stream) stream->left();
+  if (join.settle()) join.tell();
 }
 
 bool wait(Node& node, Clock::time_point until) {

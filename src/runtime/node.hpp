@@ -47,6 +47,7 @@ struct alignas(64) Node final : graph::Node {
   static constexpr std::uint32_t ending = 0x7;        // somebody is cancelling it: pending to all others
   static constexpr std::uint32_t observed = 0x100;    // there are waiters or observers
   static constexpr std::uint32_t stop_asked = 0x200;  // cancel() came while it ran
+  static constexpr std::uint32_t claimed = 0x800;     // somebody ends it, a run whose groups were stopped
   static constexpr std::uint32_t late = 0x400;        // many commands came after it: its end must be remembered
 
   Status status() const noexcept;
@@ -65,6 +66,9 @@ struct alignas(64) Node final : graph::Node {
   bool is_observed() const noexcept { return (state.load(std::memory_order_relaxed) & observed) != 0; }
   void ask_to_stop() noexcept { state.fetch_or(stop_asked, std::memory_order_relaxed); }
   bool is_asked_to_stop() const noexcept { return (state.load(std::memory_order_relaxed) & stop_asked) != 0; }
+
+  // For a run: whoever gets it ends the run and must settle() it.
+  bool try_claim() noexcept { return (state.fetch_or(claimed, std::memory_order_acq_rel) & claimed) == 0; }
 
   // The final state, seen by all; `failure` and `outcome` must be set. True if there are waiters and observers: tell()
   // wakes and tells them. None can come in between.

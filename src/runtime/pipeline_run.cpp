@@ -199,6 +199,7 @@ void begin(PipelineRun& run, const Request& request, std::uint64_t number) {
   run.plan = request.variant->plan;
   run.number = number;
   run.times.assign(run.plan->groups.size(), {});
+  run.is_stopped = false;
   run.failure = nullptr;
   run.outcome = Status::completed;
   run.begin = Clock::now();
@@ -260,14 +261,15 @@ Node& take_node(DeviceState& device, const PipelinePlan& plan, std::size_t numbe
 void place_run(DeviceState& device, const PipelinePlan& plan, const PipelineInstance& instance, Node& join,
                graph::Node* last) {
   std::vector<graph::Node*>& earlier = device.earlier;
-  std::vector<Node*>& nodes = join.run->nodes;
-  nodes.clear();
+  std::vector<graph::Position>& parts = join.run->parts;
+  parts.clear();
+  join.run->parts_left = plan.groups.size();
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     Node& node = take_node(device, plan, g, instance, join);
-    nodes.push_back(&node);
+    parts.push_back({&node, node.serial()});
     earlier.clear();
     find_earlier(node, earlier);
-    for (const std::size_t before : plan.plan.groups[g].ordered_after) earlier.push_back(nodes[before]);
+    for (const std::size_t before : plan.plan.groups[g].ordered_after) earlier.push_back(parts[before].node);
     if (last && plan.plan.groups[g].after.empty()) earlier.push_back(last);
     wait_for_all(node, earlier);
   }
@@ -275,7 +277,7 @@ void place_run(DeviceState& device, const PipelinePlan& plan, const PipelineInst
   device.number_command(join);
   earlier.clear();
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-    if (plan.plan.groups[g].is_last) earlier.push_back(nodes[g]);
+    if (plan.plan.groups[g].is_last) earlier.push_back(parts[g].node);
   }
   if (last && plan.groups.empty()) earlier.push_back(last);
   wait_for_all(join, earlier);
@@ -289,11 +291,11 @@ void arm(DeviceState& device, Node& join, bool may_run_here) {
     if (Node* other = std::exchange(mine, &node)) device.scheduler->push(*other);
   };
   // With its last group the run may be over, and its record another one's.
-  Node* const* nodes = join.run->nodes.data();
-  const std::size_t count = join.run->nodes.size();
+  const graph::Position* parts = join.run->parts.data();
+  const std::size_t count = join.run->parts.size();
   if (join.arm()) go(join);
   for (std::size_t g = 0; g < count; ++g) {
-    if (Node& node = *nodes[g]; node.arm()) go(node);
+    if (auto& node = static_cast<Node&>(*parts[g].node); node.arm()) go(node);
   }
   if (mine) execute(*mine);
 }
@@ -459,24 +461,68 @@ Ref<Node> PipelineState::submit(const Bindings& bindings, StreamState* stream) {
 
 void note_start(Node& node) noexcept { node.join->run->times[node.group].start = Clock::now(); }
 
-void note_end(Node& node) noexcept {
-  PipelineRun& run = *node.join->run;
+namespace {
+
+// Whether the run is over now, before its groups have left the order, and the caller is the one to say so. Under the
+// run's lock.
+bool try_end(Node& join) noexcept {
+  // One that has not begun is cancelled as a whole, by somebody else.
+  const bool is_running = join.status() == Status::running;
+  return join.run->is_stopped && join.run->parts_left == 0 && join.run->failure && is_running && join.try_claim();
+}
+
+}  // namespace
+
+Ref<Node> note_end(Node& node) noexcept {
+  Node& join = *node.join;
+  PipelineRun& run = *join.run;
+  const std::scoped_lock lock(run.lock);
   PipelineRun::Time& time = run.times[node.group];
   if (time.start != Clock::time_point()) time.end = Clock::now();
-  if (!node.failure) return;
-  const std::scoped_lock lock(run.lock);
-  if (run.failure && run.failed_group < node.group) return;
-  run.failed_group = node.group;
-  run.failure = node.failure;
-  run.outcome = node.outcome;
+  if (node.failure && (!run.failure || node.group < run.failed_group)) {
+    run.failed_group = node.group;
+    run.failure = node.failure;
+    run.outcome = node.outcome;
+  }
+  --run.parts_left;
+  return try_end(join) ? Ref<Node>(&join) : Ref<Node>();
 }
 
 void keep_times(Node& join) noexcept {
-  std::unique_ptr<PipelineRun> run = std::move(join.run);
+  std::unique_ptr<PipelineRun> run;
+  {
+    const std::scoped_lock lock(join.failure_lock);  // stop_run may look
+    run = std::move(join.run);
+  }
   run->end = Clock::now();
   run->outcome = join.outcome;
   const std::shared_ptr<RunLog> log = run->log;
   log->keep(std::move(run));
+}
+
+void stop_run(Node& join, Errc reason, std::string_view why) {
+  std::vector<Ref<Node>> parts;
+  {
+    // No node begins another life under the order lock, and no record goes under the join's.
+    const std::scoped_lock order(join.device->order);
+    const std::scoped_lock lock(join.failure_lock);
+    if (!join.run) return;
+    for (const graph::Position& part : join.run->parts) {
+      if (part.node->serial() != part.serial) continue;
+      if (Ref<Node> shared = NodePool::try_share(static_cast<Node&>(*part.node))) parts.push_back(std::move(shared));
+    }
+    const std::scoped_lock run_lock(join.run->lock);
+    join.run->is_stopped = true;
+  }
+  for (const Ref<Node>& part : parts) cancel(*part, reason, why);
+  bool is_over = false;
+  {
+    const std::scoped_lock lock(join.failure_lock);
+    if (!join.run) return;
+    const std::scoped_lock run_lock(join.run->lock);
+    is_over = try_end(join);
+  }
+  if (is_over) end_stopped(join);
 }
 
 void expect_not_in_call(const Storage& storage, bool writes, std::string_view label) {

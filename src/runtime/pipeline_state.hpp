@@ -84,11 +84,13 @@ struct PipelineRun {
   struct Time {
     Clock::time_point start, end;
   };
-  std::vector<Time> times;   // by group; a start of 0: it has not started
-  std::vector<Node*> nodes;  // by group, until they are armed
+  std::vector<Time> times;             // by group; a start of 0: it has not started
+  std::vector<graph::Position> parts;  // the groups' nodes
 
+  SpinLock lock;               // of the rest
+  std::size_t parts_left = 0;  // groups that are not over: neither ended nor cancelled
+  bool is_stopped = false;     // no other group will start: it is over when those that have are
   // Of the groups that failed the first one's, which is a root: those that depend on it come after it.
-  SpinLock lock;
   std::size_t failed_group = 0;
   core::FailurePtr failure;
   Status outcome = Status::completed;
@@ -120,8 +122,12 @@ class RunLog {
 
 // Of a group's life (pipeline_run.cpp), called by execute.cpp.
 void note_start(Node& node) noexcept;
-void note_end(Node& node) noexcept;  // before it retires
+// It has ended, and will not touch its run any more: before it retires, or settles as cancelled. Returns the run if it
+// was stopped and this was the last group that had started: the caller must call end_stopped().
+Ref<Node> note_end(Node& node) noexcept;
 void keep_times(Node& join) noexcept;
+// The groups of a run that have not started are cancelled.
+void stop_run(Node& join, Errc reason, std::string_view why);
 
 // Errc::invalid_argument if this thread is in a call stage that uses the storage: it would wait for itself.
 void expect_not_in_call(const Storage& storage, bool writes, std::string_view label);

@@ -3,6 +3,7 @@
 #include <tessera/device.hpp>
 
 #include "core/text.hpp"
+#include "runtime/pipeline_state.hpp"
 #include "runtime/stream_state.hpp"
 #include "runtime/timer.hpp"
 
@@ -119,7 +120,9 @@ void StreamState::check_deadlines(Clock::time_point time) {
     const Clock::time_point now = Clock::now();
     Clock::time_point next = Clock::time_point::max();
     for (const Ref<Node>& node : nodes_) {
-      if (node->status() != Status::pending) continue;
+      // Of a run that has begun, the groups that have not.
+      const bool is_run = node->kind == Node::Kind::join && node->status() == Status::running;
+      if (node->status() != Status::pending && !is_run) continue;
       if (node->deadline > now) {
         next = std::min(next, node->deadline);
       } else {
@@ -129,7 +132,11 @@ void StreamState::check_deadlines(Clock::time_point time) {
     watched_ = Clock::time_point::max();
     if (next != Clock::time_point::max()) watch_deadline(next);
   }
-  for (const Ref<Node>& node : late) cancel(*node, Errc::deadline_exceeded, too_late);
+  for (const Ref<Node>& node : late) {
+    if (!cancel(*node, Errc::deadline_exceeded, too_late) && node->kind == Node::Kind::join) {
+      stop_run(*node, Errc::deadline_exceeded, too_late);
+    }
+  }
 }
 
 // True if there may be room now.

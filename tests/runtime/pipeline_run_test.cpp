@@ -149,6 +149,47 @@ TEST_F(PipelineRuns, Cancelled_half_way_the_rest_does_not_start) {
   expect_error(Errc::cancelled, "was cancelled with its run", [&] { c.read<float>(); });
 }
 
+// A run whose first stage is over and whose second waits for a mapped buffer.
+class HalfWay {
+ public:
+  HalfWay(const Device& device, const Stream& stream) : pipeline_(device) {
+    pipeline_.call([this] { has_run_ = true; }, {}, {first}).add("relu", {gated}, second).add("neg", {second}, third);
+    command = pipeline_.submit({}, stream);
+    while (!has_run_) std::this_thread::yield();
+    while (device.poll(command.id() - 3) != Status::completed) std::this_thread::yield();
+  }
+  Buffer first = Device::open("cpu").zeros({4}), gated = first.device().zeros({4}), second = first.device().zeros({4}),
+         third = first.device().zeros({4});
+  Mapped<float> gate = gated.map<float>();
+  Command command;
+
+ private:
+  std::atomic<bool> has_run_{false};
+  Pipeline pipeline_;
+};
+
+TEST_F(PipelineRuns, Cancelled_half_way_it_does_not_wait_for_what_it_waited_for) {
+  std::optional<HalfWay> half(std::in_place, device, device.stream());
+  std::atomic<int> told{0};
+  half->command.on_complete([&](const Command&) { ++told; });
+  EXPECT_EQ(half->command.poll(), Status::running);
+  EXPECT_FALSE(half->command.cancel());
+  expect_error(Errc::cancelled, "stage 1 [relu]", [&] { half->command.wait(); });
+  EXPECT_EQ(half->command.poll(), Status::cancelled);
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(half->first.read<float>()[0], 0);
+  const Buffer third = half->third;
+  half.reset();  // the gate opens
+  expect_error(Errc::cancelled, "stage 2 [neg]", [&] { third.read<float>(); });
+}
+
+TEST_F(PipelineRuns, A_deadline_stops_what_waits_half_way) {
+  const HalfWay half(device, device.stream({.deadline = 100ms}));
+  wait_until_over(half.command);
+  EXPECT_EQ(half.command.poll(), Status::cancelled);
+  EXPECT_EQ(half.command.error()->code(), Errc::deadline_exceeded);
+}
+
 TEST_F(PipelineRuns, One_group_can_be_cancelled_by_its_number) {
   pipeline.add("relu", {a}, b).fill(c, 2);
   Command command;
