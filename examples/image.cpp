@@ -1,14 +1,14 @@
 // Pictures: draws one, saves it, loads it again, blurs it, and saves that as PNG and as JPEG.
-// Usage: image [folder]   (default: the folder for temporary files)
-// Expect: \[480,640,4\] u8, as it was drawn\n.*blurred.png, [0-9]+ bytes\n.*blurred.jpg, [0-9]+ bytes\nio_error:
-// .load_image. .*no-picture.png: No such file
+// Usage: image [folder]   (default: tessera-image in the folder for temporary files)
+// Expect: .480,640,4. u8, as it was drawn.*blurred.png, [0-9]+ bytes.*blurred.jpg, [0-9]+ bytes.*io_error: .load_image.
 #include <tessera/tessera.hpp>
 
 #include <filesystem>
 #include <iostream>
 
 int main(int argc, char** argv) {
-  const std::filesystem::path folder = argc > 1 ? argv[1] : std::filesystem::temp_directory_path();
+  const std::filesystem::path folder = argc > 1 ? argv[1] : std::filesystem::temp_directory_path() / "tessera-image";
+  create_directories(folder);
   tessera::Device device = tessera::Device::best();
 
   // Save and load: a PNG keeps every pixel.
