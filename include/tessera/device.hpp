@@ -22,6 +22,7 @@
 
 namespace tessera {
 
+class Image;
 class Pipeline;
 
 struct DeviceInfo {
@@ -101,6 +102,8 @@ class TESSERA_API Device {
   Buffer buffer(const Values<T>& values) const {
     return buffer<T>(values, Shape(values.span().size()));
   }
+  // With a copy of the pixels: u8 [height,width], [height,width,3] or [height,width,4] (image.hpp).
+  Buffer buffer(const Image& image) const;
   // From raw bytes (Errc::count_mismatch if there are not exactly as many as the shape needs).
   template <std::ranges::contiguous_range R>
     requires(sizeof(std::ranges::range_value_t<R>) == 1)

@@ -39,7 +39,7 @@ enum class Errc {
   device_failure,  // the device could not finish the command
 
   // The world around: files.
-  io_error,
+  io_error,  // a file that cannot be read or written, or that is not what it should be
 
   // This library: a bug, please report it.
   internal,

@@ -7,6 +7,7 @@
 #include <tessera/device.hpp>
 #include <tessera/dtype.hpp>
 #include <tessera/error.hpp>
+#include <tessera/image.hpp>
 #include <tessera/kernel.hpp>
 #include <tessera/kernels.hpp>
 #include <tessera/params.hpp>
