@@ -47,5 +47,7 @@ Tiling choose_tiling(const ir::Program& program);
 
 // Blocks. Through LLVM, or from the disk cache; where there is no LLVM it is interpreted.
 std::shared_ptr<const Compiled> compile(const ir::Program& program);
+// From now on all are interpreted, or not: for tests with thousands of programs.
+void set_interpreted(bool is_interpreted) noexcept;
 
 }  // namespace tessera::compile

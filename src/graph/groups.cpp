@@ -30,6 +30,11 @@ Group single_group(const PipelineStage& stage, std::size_t number) {
   return {.stages = {number}, .inputs = buffers_of(stage.inputs), .outputs = buffers_of(stage.outputs), .reason = ""};
 }
 
+// Why a stage that is no kernel is by itself.
+std::string own_reason(const PipelineStage& stage) {
+  return stage.op == StageOp::barrier ? "a barrier" : "a function of the program's";
+}
+
 using Views = std::map<std::size_t, Shape>;  // how buffers are seen, if not as the kernels would
 
 // The extents that the program is made for: those of 1 and those that the plan fixes.
@@ -175,6 +180,15 @@ std::string Grouping::join(Piece& reader, std::size_t input, const Piece& writer
   }
   code.scalars.insert(code.scalars.end(), writer.code.scalars.begin(), writer.code.scalars.end());
   code.program = std::move(*fused.program);
+  // Where only the values matter, what was in between is not needed any more.
+  std::vector<std::size_t> buffers;
+  std::vector<Shape> shapes;
+  for (const int kept : compile::drop_unused_buffers(code.program)) {
+    buffers.push_back(code.buffers[static_cast<std::size_t>(kept)]);
+    shapes.push_back(code.shapes[static_cast<std::size_t>(kept)]);
+  }
+  code.buffers = std::move(buffers);
+  code.shapes = std::move(shapes);
   std::vector<std::size_t> stages = writer.stages;
   for (const std::size_t stage : reader.stages) {
     if (!has(stages, stage)) stages.push_back(stage);
@@ -235,6 +249,7 @@ std::string Grouping::obstacle(const Made& writer, std::size_t place, std::size_
   if (kind == PipelineBuffer::Kind::slot) return text(name, " is a slot and is written");
   if (!writer.piece) return text(name, " is written by a function of the program's");
   if (writer.segment != segment_) return "a barrier is between them";
+  if (has(writer.group.inputs, buffer)) return text(name, " is changed in its place");
   const std::vector<std::size_t>& readers = readers_of_[writer.piece->stages.back()];
   if (readers.size() > 1) return text(name, " is read by ", readers.size(), " stages");
   for (std::size_t between = place + 1; between < made_.size(); ++between) {
@@ -299,10 +314,10 @@ std::string Grouping::fuse_input(Piece& reader, std::size_t input) {
 void Grouping::add_kernel(std::size_t stage) {
   Piece piece = piece_of(stage, {});
   std::string reason;
-  const std::size_t own_inputs = piece.code.buffers.size();
-  for (std::size_t i = 1; i < own_inputs && i < piece.code.buffers.size(); ++i) {
-    if (piece.code.buffers[i] == FusedProgram::nowhere) continue;
-    std::string why = fuse_input(piece, i);
+  for (const Use& use : graph_.stages[stage].inputs) {
+    const auto found = std::find(piece.code.buffers.begin() + 1, piece.code.buffers.end(), use.buffer);
+    if (found == piece.code.buffers.end()) continue;  // it is inside already
+    std::string why = fuse_input(piece, static_cast<std::size_t>(found - piece.code.buffers.begin()));
     if (reason.empty()) reason = std::move(why);
   }
   Made made;
@@ -351,16 +366,7 @@ Group Grouping::finished(Made& made) const {
   Group group = std::move(made.group);
   if (!made.piece || group.stages.size() == 1) return group;
   merge_axes(*made.piece);
-  auto fused = std::make_shared<FusedProgram>(std::move(made.piece->code));
-  std::vector<std::size_t> buffers;
-  std::vector<Shape> shapes;
-  for (const int kept : compile::drop_unused_buffers(fused->program)) {
-    buffers.push_back(fused->buffers[static_cast<std::size_t>(kept)]);
-    shapes.push_back(fused->shapes[static_cast<std::size_t>(kept)]);
-  }
-  fused->buffers = std::move(buffers);
-  fused->shapes = std::move(shapes);
-  group.fused = std::move(fused);
+  group.fused = std::make_shared<FusedProgram>(std::move(made.piece->code));
   return group;
 }
 
@@ -374,6 +380,7 @@ std::vector<Group> Grouping::run() {
     if (stage.op == StageOp::barrier) ++segment_;
     for (const Use& use : stage.outputs) last_writer_[use.buffer] = made_.size();
     made_.push_back({single_group(stage, s), std::nullopt, segment_});
+    if (s > 0) made_.back().group.reason = own_reason(stage);
   }
   std::vector<Group> groups;
   for (Made& made : made_) {
@@ -388,7 +395,9 @@ std::vector<Group> groups_of(const PipelineGraph& graph, const std::vector<Value
   if (fuse) return Grouping(graph, values).run();
   std::vector<Group> groups;
   for (std::size_t s = 0; s < graph.stages.size(); ++s) groups.push_back(single_group(graph.stages[s], s));
-  for (std::size_t s = 1; s < groups.size(); ++s) groups[s].reason = "fusion is switched off";
+  for (std::size_t s = 1; s < groups.size(); ++s) {
+    groups[s].reason = graph.stages[s].kernel ? "fusion is switched off" : own_reason(graph.stages[s]);
+  }
   return groups;
 }
 

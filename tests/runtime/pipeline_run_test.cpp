@@ -76,15 +76,20 @@ TEST_F(PipelineRuns, Poison_from_outside_fails_a_small_run_and_healing_works) {
   Pipeline bad(device);
   bad.call([] { throw std::runtime_error("spoilt"); }, {}, {a});
   expect_error(Errc::call_failed, "spoilt", [&] { bad.run(); });
-  const Buffer t = pipeline.temporary({4});
-  pipeline.add("relu", {a}, t).add("neg", {t}, b).fill(c, 1);
-  expect_error(Errc::call_failed, "stage 0 [relu] command", [&] { pipeline.run(); });
-  expect_error(Errc::call_failed, "stage 0 [relu] command", [&] { pipeline.submit().wait(); });
-  expect_error(Errc::call_failed, "stage 1 [neg]", [&] { b.read<float>(); });
-  EXPECT_EQ(c.read<float>(), Floats({1, 1, 1, 1}));
-  a.write<float>({1, 2, 3, 4});
-  pipeline.run();
-  EXPECT_EQ(b.read<float>(), Floats({-1, -2, -3, -4}));
+  for (const bool fuse : {false, true}) {
+    Pipeline two(device, {.fuse = fuse});
+    const Buffer t = two.temporary({4});
+    two.add("relu", {a}, t).add("neg", {t}, b).fill(c, 1);
+    const std::string_view failing = fuse ? "stage 0 [relu+neg] command" : "stage 0 [relu] command";
+    expect_error(Errc::call_failed, failing, [&] { two.run(); });
+    expect_error(Errc::call_failed, failing, [&] { two.submit().wait(); });
+    expect_error(Errc::call_failed, fuse ? "[relu+neg]" : "stage 1 [neg]", [&] { b.read<float>(); });
+    EXPECT_EQ(c.read<float>(), Floats({1, 1, 1, 1}));
+    a.write<float>({1, 2, 3, 4});
+    two.run();
+    EXPECT_EQ(b.read<float>(), Floats({-1, -2, -3, -4}));
+    if (!fuse) expect_error(Errc::call_failed, "spoilt", [&] { bad.run(); });
+  }
 }
 
 TEST_F(PipelineRuns, An_injected_fault_names_its_stage) {
@@ -92,7 +97,7 @@ TEST_F(PipelineRuns, An_injected_fault_names_its_stage) {
     // The groups of a run have the numbers before its own.
     const Device simulated = Device::simulated({.seed = 3, .workers = workers, .faults = {{.command = 2}}});
     const Buffer x = simulated.zeros({4}), y = simulated.zeros({4}), z = simulated.zeros({4});
-    Pipeline three(simulated);
+    Pipeline three(simulated, {.fuse = false});
     const Buffer t = three.temporary({4});
     three.fill(t, 1).add("neg", {t}, x).add("neg", {x}, y).fill(z, 4);
     const Command command = three.submit();
@@ -346,7 +351,7 @@ TEST_F(PipelineRuns, Many_runs_under_way_have_their_own_temporaries) {
 TEST_F(PipelineRuns, Without_memory_for_another_set_of_temporaries_runs_share) {
   const Device simulated = Device::simulated({.workers = 0});
   const Buffer in = simulated.zeros({1000}), out = simulated.zeros({1000});
-  Pipeline chain(simulated);
+  Pipeline chain(simulated, {.fuse = false});
   const Buffer t = chain.temporary({100000});
   chain.add("fill", {}, t, {{"value", 2}}).add("reduce_sum", {t}, simulated.zeros({}));
   simulated.set_memory_limit(simulated.memory().reserved + (std::size_t{500} << 10));
@@ -354,7 +359,7 @@ TEST_F(PipelineRuns, Without_memory_for_another_set_of_temporaries_runs_share) {
   for (int i = 0; i < 6; ++i) runs.push_back(chain.submit());
   wait_all(runs);
   const std::size_t before = simulated.memory().in_use;
-  Pipeline large(simulated);
+  Pipeline large(simulated, {.fuse = false});
   const Buffer u = large.temporary({1000000});
   large.fill(u, 2).add("reduce_sum", {u}, simulated.zeros({}));
   expect_error(Errc::out_of_memory, "", [&] { large.run(); });
@@ -455,7 +460,7 @@ std::size_t allocations_of(Pipeline& pipeline, const Bindings& bindings, bool on
     for (Command& command : commands) command.wait();
     commands.assign(100, Command());
   };
-  for (int i = 0; i < 10; ++i) replay();
+  for (int i = 0; i < 30; ++i) replay();
   const std::size_t before = test::allocations();
   replay();
   return test::allocations() - before;
