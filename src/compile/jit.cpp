@@ -20,7 +20,6 @@
 #include <optional>
 #include <shared_mutex>
 #include <string>
-#include <unistd.h>
 #include <utility>
 
 namespace tessera::compile {
@@ -173,16 +172,6 @@ class Scratch {
   }
 };
 
-// From this size of the output on, stores go past the caches: when it has no room for what is read beside it. Below
-// 4 MiB they lost in every measurement.
-std::int64_t streaming_bytes() {
-  static const std::int64_t bytes = [] {
-    const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    return std::max<std::int64_t>(std::int64_t{4} << 20, cache / 2);
-  }();
-  return bytes;
-}
-
 DiskCache& disk_cache() {
   static DiskCache& cache = *new DiskCache;  // never destroyed: workers may still compile while the process ends
   return cache;
@@ -265,7 +254,7 @@ class Jitted final : public Compiled {
     const std::vector<ir::Buffer>& buffers = source_.program.buffers;
     std::int64_t bytes = ir::bits_of(buffers[0].type) / 8;
     for (int axis = 0; axis < buffers[0].rank(); ++axis) bytes *= arguments.dims[axis];
-    if (bytes < streaming_bytes()) return false;
+    if (bytes < least_streaming_bytes || bytes < streaming_bytes()) return false;
     // In place, the output is in the caches already.
     return std::find(arguments.buffers + 1, arguments.buffers + buffers.size(), arguments.buffers[0]) ==
            arguments.buffers + buffers.size();
