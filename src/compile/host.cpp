@@ -9,7 +9,9 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdlib>
+#include <fstream>
 #include <string_view>
+#include <unistd.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -93,6 +95,19 @@ void set_widths(Host& host) {
 
 #endif
 
+// Of the last cache that a core can fill. The system's word for it, not the C library's: that one adds up the caches of
+// all the clusters of an AMD processor, of which a core fills one (256 MiB instead of 32).
+std::int64_t last_cache_bytes() {
+  std::int64_t last = 0;
+  for (int index = 0;; ++index) {
+    std::ifstream file(core::text("/sys/devices/system/cpu/cpu0/cache/index", index, "/size"));
+    std::int64_t kilobytes = 0;  // "32768K"
+    if (!(file >> kilobytes)) break;
+    last = std::max(last, kilobytes << 10);
+  }
+  return last != 0 ? last : sysconf(_SC_LEVEL3_CACHE_SIZE);
+}
+
 }  // namespace
 
 Host detect_host(const char* cap) {
@@ -109,6 +124,11 @@ Host detect_host(const char* cap) {
   }
   set_widths(host);
   return host;
+}
+
+std::int64_t streaming_bytes() {
+  static const std::int64_t bytes = std::max(least_streaming_bytes, last_cache_bytes() / 2);
+  return bytes;
 }
 
 const Host& host() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace tessera::compile {
@@ -28,5 +29,10 @@ const Host& host();
 
 // What host() would be with this cap (null for none).
 Host detect_host(const char* cap);
+
+// Outputs of fewer bytes are never stored past the caches: they lost in every measurement.
+inline constexpr std::int64_t least_streaming_bytes = std::int64_t{4} << 20;
+// From this size of an output on they are: when the last cache has no room for what is read beside it.
+std::int64_t streaming_bytes();
 
 }  // namespace tessera::compile

@@ -17,9 +17,10 @@
 #include <dlfcn.h>
 #include <iostream>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <string>
-#include <unistd.h>
+#include <utility>
 
 namespace tessera::compile {
 
@@ -94,8 +95,9 @@ void dump_show(std::string_view kernel, std::string_view step, const std::string
 // All that the code depends on, as bytes.
 class Key {
  public:
-  Key(const ir::Program& program, const Tiling& tiling, const Host& host) {
+  Key(const ir::Program& program, const Tiling& tiling, const Host& host, Form form) {
     add(std::string_view(emitter_version));
+    add(form);
     add(host.description);
     add(tiling.extents);
     add(program.name);
@@ -170,26 +172,58 @@ class Scratch {
   }
 };
 
-// From this size of the output on, stores go past the caches: when it has no room for what is read beside it. Below
-// 4 MiB they lost in every measurement.
-std::int64_t streaming_bytes() {
-  static const std::int64_t bytes = [] {
-    const long cache = sysconf(_SC_LEVEL3_CACHE_SIZE);
-    return std::max<std::int64_t>(std::int64_t{4} << 20, cache / 2);
+DiskCache& disk_cache() {
+  static DiskCache& cache = *new DiskCache;  // never destroyed: workers may still compile while the process ends
+  return cache;
+}
+
+// A program and what it is compiled for.
+struct Source {
+  ir::Program program;
+  Tiling tiling;
+  Host host;
+
+  // The code of a form, which has the function `entry`; none where there is no compiler.
+  std::optional<ObjectCode> code(Form form, std::string_view entry) const;
+};
+
+std::optional<ObjectCode> Source::code(Form form, std::string_view entry) const {
+  const core::Hash128 key = Key(program, tiling, host, form).hash();
+  const Dump dump{dump_wants,
+                  [&](std::string_view step, const std::string& text) { dump_show(program.name, step, text); }};
+  const bool is_watched = dump.wants("llvm") || dump.wants("asm");  // the cache would keep them from sight
+  if (const auto object = is_watched ? std::nullopt : disk_cache().find(key)) {
+    try {
+      ObjectCode loaded(*object);
+      loaded.find(entry);
+      if (form == Form::plain) ++disk_count;
+      return loaded;
+    } catch (const Error&) {
+      // Not what the loader takes: as if it were not there.
+    }
+  }
+  const Plugin* compiler = plugin();
+  if (!compiler) return std::nullopt;
+  const std::vector<std::byte> object = [&] {
+    const Entry inside;
+    return compiler->compile(program, tiling, host, form, dump);
   }();
-  return bytes;
+  ObjectCode compiled(object);
+  disk_cache().store(key, object);
+  if (form == Form::plain) ++compiled_count;
+  return compiled;
 }
 
 class Jitted final : public Compiled {
  public:
-  Jitted(const ir::Program& program, const Tiling& chosen, std::span<const std::byte> object)
-      : program_(program),
-        code_(object),
+  Jitted(Source source, ObjectCode code)
+      : source_(std::move(source)),
+        code_(std::move(code)),
         scratch_(code_.function<std::int64_t(const std::int64_t*)>("scratch")),
         kernel_(code_.function<Kernel>("kernel")),
-        streaming_(reinterpret_cast<Kernel*>(code_.try_find("kernel_streaming"))) {
-    tiling = chosen;
-    for (const ir::Buffer& buffer : program_.buffers) dims_ += buffer.dims.size();
+        streaming_(code_.try_find("kernel_can_stream") ? nullptr : kernel_) {
+    tiling = source_.tiling;
+    for (const ir::Buffer& buffer : source_.program.buffers) dims_ += buffer.dims.size();
   }
 
   void run(const Arguments& arguments, std::int64_t begin, std::int64_t end) const override {
@@ -198,7 +232,7 @@ class Jitted final : public Compiled {
       return;
     }
     const Scratch scratch(scratch_(arguments.dims));
-    Kernel* kernel = streaming_ && is_large(arguments) ? streaming_ : kernel_;
+    Kernel* kernel = is_large(arguments) ? streaming() : kernel_;
     kernel(arguments.buffers, arguments.dims, arguments.scalars, scratch.address, begin, end);
   }
 
@@ -207,8 +241,8 @@ class Jitted final : public Compiled {
                       std::int64_t);
 
   void interpret(const Arguments& arguments, std::int64_t begin, std::int64_t end) const {
-    ir::interpret(program_, {arguments.buffers, program_.buffers.size()}, arguments.dims, arguments.scalars,
-                  tiling.extents, begin, end);
+    ir::interpret(source_.program, {arguments.buffers, source_.program.buffers.size()}, arguments.dims,
+                  arguments.scalars, tiling.extents, begin, end);
   }
   bool has_empty_input(const Arguments& arguments) const {
     for (std::size_t i = tiling.extents.size(); i < dims_; ++i) {
@@ -217,59 +251,56 @@ class Jitted final : public Compiled {
     return false;
   }
   bool is_large(const Arguments& arguments) const {
-    std::int64_t bytes = ir::bits_of(program_.buffers[0].type) / 8;
-    for (int axis = 0; axis < program_.buffers[0].rank(); ++axis) bytes *= arguments.dims[axis];
-    if (bytes < streaming_bytes()) return false;
+    const std::vector<ir::Buffer>& buffers = source_.program.buffers;
+    std::int64_t bytes = ir::bits_of(buffers[0].type) / 8;
+    for (int axis = 0; axis < buffers[0].rank(); ++axis) bytes *= arguments.dims[axis];
+    if (bytes < least_streaming_bytes || bytes < streaming_bytes()) return false;
     // In place, the output is in the caches already.
-    return std::find(arguments.buffers + 1, arguments.buffers + program_.buffers.size(), arguments.buffers[0]) ==
-           arguments.buffers + program_.buffers.size();
+    return std::find(arguments.buffers + 1, arguments.buffers + buffers.size(), arguments.buffers[0]) ==
+           arguments.buffers + buffers.size();
   }
 
-  ir::Program program_;
+  // The kernel that stores past the caches. Compiled when it is first wanted: most programs never do, and it takes as
+  // long again as the plain one. Who comes meanwhile goes on with that, as all do if there is none.
+  Kernel* streaming() const {
+    if (Kernel* ready = streaming_.load(std::memory_order_acquire)) return ready;
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) return kernel_;
+    if (Kernel* ready = streaming_.load(std::memory_order_relaxed)) return ready;
+    Kernel* made = kernel_;
+    try {
+      streaming_code_ = source_.code(Form::streaming, "kernel_streaming");
+      if (streaming_code_) made = streaming_code_->function<Kernel>("kernel_streaming");
+    } catch (const Error&) {
+      // It is only faster.
+    }
+    streaming_.store(made, std::memory_order_release);
+    return made;
+  }
+
+  Source source_;
   std::size_t dims_ = 0;  // of all buffers
   ObjectCode code_;
   std::int64_t (*scratch_)(const std::int64_t*);
   Kernel* kernel_;
-  Kernel* streaming_;
+  mutable std::mutex mutex_;
+  mutable std::optional<ObjectCode> streaming_code_;
+  mutable std::atomic<Kernel*> streaming_;  // null: not known yet
 };
-
-DiskCache& disk_cache() {
-  static DiskCache& cache = *new DiskCache;  // never destroyed: workers may still compile while the process ends
-  return cache;
-}
 
 }  // namespace
 
 std::shared_ptr<const Compiled> jit(const ir::Program& program, const Tiling& tiling, const Host& host) {
-  const core::Hash128 key = Key(program, tiling, host).hash();
-  const Dump dump{dump_wants,
-                  [&](std::string_view step, const std::string& text) { dump_show(program.name, step, text); }};
-  if (dump.wants("ir")) dump.show("ir", ir::to_string(program));
-  if (dump.wants("tiles")) {
+  if (dump_wants("ir")) dump_show(program.name, "ir", ir::to_string(program));
+  if (dump_wants("tiles")) {
     std::string extents;
     for (std::int64_t extent : tiling.extents) extents += (extent == 0 ? "whole" : std::to_string(extent)) + " ";
-    dump.show("tiles", extents);
+    dump_show(program.name, "tiles", extents);
   }
-  const bool is_watched = dump.wants("llvm") || dump.wants("asm");  // the cache would keep them from sight
-  if (const auto object = is_watched ? std::nullopt : disk_cache().find(key)) {
-    try {
-      auto loaded = std::make_shared<const Jitted>(program, tiling, *object);
-      ++disk_count;
-      return loaded;
-    } catch (const Error&) {
-      // Not what the loader takes: as if it were not there.
-    }
-  }
-  const Plugin* compiler = plugin();
-  if (!compiler) return nullptr;
-  const std::vector<std::byte> object = [&] {
-    const Entry entry;
-    return compiler->compile(program, tiling, host, dump);
-  }();
-  auto compiled = std::make_shared<const Jitted>(program, tiling, object);
-  disk_cache().store(key, object);
-  ++compiled_count;
-  return compiled;
+  Source source{program, tiling, host};
+  std::optional<ObjectCode> code = source.code(Form::plain, "kernel");
+  if (!code) return nullptr;
+  return std::make_shared<const Jitted>(std::move(source), std::move(*code));
 }
 
 JitCounts jit_counts() noexcept { return {compiled_count.load(), disk_count.load()}; }

@@ -4,6 +4,7 @@
 #include "core/text.hpp"
 #include "kernels/kernel.hpp"
 #include "kernels/parts.hpp"
+#include "tile/trace.hpp"
 
 #include <array>
 #include <cstdint>
@@ -70,18 +71,13 @@ Lines reduced_lines(const Call& call) {
   return lines_along(shape, axis);
 }
 
-// The whole lines of x that belong to the tile.
-Tile load_lines() {
-  const tile::Output z;
-  const tile::Input x(0);
-  if (z.rank() == 2) return x.load({z.tile_dim(0), x.dim(1)}, {z.block(0), 0});
-  return x.load({z.tile_dim(0), x.dim(1), z.tile_dim(2)}, {z.block(0), 0, z.block(2)});
-}
-
 // `reduce` makes of the lines, which have axis 1, what is stored.
 Plan reduction_plan(const Call& call, Tile (*reduce)(const Tile& lines)) {
   const Lines lines = reduced_lines(call);
-  Plan plan = plain_plan(call, [reduce] { tile::Output().store(reduce(load_lines())); });
+  Plan plan = plain_plan(call, [reduce] {
+    const tile::Output z;
+    z.store(reduce(tile::load_lines(tile::Input(0), z, 1)));
+  });
   plan.shapes = {lines.view(1), lines.view()};
   return plan;
 }

@@ -28,7 +28,10 @@ ir::Id count_from(ir::Id start, int rank, int axis, ir::Id extent) {
   ir::Builder& make = builder();
   ir::Extents shape(static_cast<std::size_t>(rank), rank == 1 ? extent : make.index(1));
   shape[static_cast<std::size_t>(axis)] = extent;
-  return make.binary(Code::add, start, make.iota(shape, axis));
+  const ir::Id counted = make.iota(shape, axis);
+  std::int64_t known = -1;
+  if (ir::is_constant(make.program(), start, known) && known == 0) return counted;
+  return make.binary(Code::add, start, counted);
 }
 
 // Where each point of the output's tile is along an axis, and those before and after it.
@@ -128,6 +131,21 @@ Tile load_like(const Input& x, const Output& z) {
   // It has the output's axes, also where each is of extent 1.
   if (make.rank(loaded) == z.rank()) return Access::tile(loaded);
   return Access::tile(make.broadcast(loaded, ir::Extents(static_cast<std::size_t>(z.rank()), make.index(1))));
+}
+
+Tile load_lines(const Input& x, const Output& z, int axis) {
+  ir::Builder& make = builder();
+  const int buffer = Access::buffer(x);
+  std::vector<ir::Id> indices;
+  for (int at = 0; at < x.rank(); ++at) {
+    if (at == axis) {
+      indices.push_back(count_from(make.index(0), x.rank(), at, make.dim(buffer, at)));
+    } else {
+      indices.push_back(output_index(z, at));
+      make.same_extent({buffer, at, at});
+    }
+  }
+  return Access::tile(make.load(buffer, indices, Border::zero));
 }
 
 Tile load_shifted(const Input& x, const Output& z, const Indices& offset, Border border, int step) {

@@ -20,6 +20,9 @@ ir::Program trace(std::string_view name, std::vector<ir::Buffer> buffers, std::v
 // Input::at where axes are seen as groups of `steps` elements and the border applies to groups.
 Tile at_steps(const Input& x, const Indices& indices, Border border, const std::vector<std::int64_t>& steps);
 
+// The whole lines of x along an axis that belong to z's tile. x has z's axes, each but this one as long as z's.
+Tile load_lines(const Input& x, const Output& z, int axis);
+
 // Errc::invalid_kernel.
 void check_kernel_name(std::string_view name);
 

@@ -250,6 +250,22 @@ TEST(LoadLike, Has_the_axes_of_the_output_also_where_all_extents_are_1) {
             5);
 }
 
+TEST(LoadLines, Says_that_all_extents_but_one_are_those_of_the_output) {
+  const auto program = traced([] { Output().store(tile::reduce_sum(tile::load_lines(Input(0), Output(), 1), 1)); });
+  EXPECT_EQ(program.same_extents, (std::vector<ir::SameExtent>{{1, 0, 0}}));
+}
+
+// Compilers see by it that the whole axis is inside of the buffer: nothing is added to where it begins.
+TEST(Loads, From_the_first_element_count_from_zero) {
+  const auto program = traced([] {
+    const Input x(0);
+    Output().store(tile::reduce_sum(x.load({Output().tile_dim(0), x.dim(1)}, {Output().block(0), 0}), 1));
+  });
+  const auto load = std::ranges::find(program.ops, ir::Code::load, &ir::Op::code);
+  ASSERT_NE(load, program.ops.end());
+  EXPECT_EQ(program[load->operands[1]].code, ir::Code::iota);
+}
+
 TEST(LoadShifted, Indexes_an_axis_of_extent_1_as_any_other) {
   Interpreted run;
   run.input<float>({1, 3}, {1, 2, 3});

@@ -3,6 +3,7 @@
 #include "compile/compile.hpp"
 #include "compile/host.hpp"
 #include "compile/llvm/analysis.hpp"
+#include "compile/llvm/plugin.hpp"
 #include "ir/ir.hpp"
 
 #include <functional>
@@ -23,14 +24,16 @@ namespace tessera::compile {
 // them in registers. Values that Analysis calls materialised are the exception: a *stage* computes one for the whole
 // tile and stores it in scratch memory.
 //
-// Three functions come out:
+// Of the plain form these functions come out:
 //   i64 scratch(ptr dims)                                              bytes that a call needs
 //   void kernel(ptr buffers, ptr dims, ptr scalars, ptr scratch, i64 begin, i64 end)
-//   void kernel_streaming(…)                                           the same with non-temporal stores; not always
+//   kernel_can_stream                                                  another name of it, if there is the other form
+// and of the streaming one:
+//   void kernel_streaming(…)                                           the same with non-temporal stores
 class Emitter {
  public:
   Emitter(llvm::Module& module, const ir::Program& program, const Tiling& tiling, const Host& host);
-  void emit();
+  void emit(Form form);
 
  private:
   // What a value is at one point: one scalar for all lanes; or, for places, base + lane * stride; or a vector.
@@ -129,6 +132,7 @@ class Emitter {
 
   // Loop nests and functions (stages.cpp).
   void emit_scratch_function();
+  bool can_stream() const;
   void emit_kernel(const char* name, bool streaming);
   void emit_tile(llvm::Value* tile_number);
   void emit_region(int region);

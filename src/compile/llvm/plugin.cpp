@@ -28,20 +28,20 @@ std::string text_of(const llvm::Module& module) {
 }
 
 std::unique_ptr<llvm::Module> emit(llvm::LLVMContext& context, const HostTarget& target, const ir::Program& program,
-                                   const Tiling& tiling) {
+                                   const Tiling& tiling, Form form) {
   auto module = std::make_unique<llvm::Module>(program.name, context);
   target.prepare(*module);
-  Emitter(*module, program, tiling, target.host()).emit();
+  Emitter(*module, program, tiling, target.host()).emit(form);
   return module;
 }
 
-std::vector<std::byte> compile_object(const ir::Program& program, const Tiling& tiling, const Host& host,
+std::vector<std::byte> compile_object(const ir::Program& program, const Tiling& tiling, const Host& host, Form form,
                                       const Dump& dump) {
   const HostTarget& target = target_for(host);
   llvm::LLVMContext context;
-  auto module = emit(context, target, program, tiling);
+  auto module = emit(context, target, program, tiling, form);
   if (dump.wants("llvm")) dump.show("llvm", text_of(*module));
-  if (dump.wants("asm")) dump.show("asm", target.assembly(emit(context, target, program, tiling)));
+  if (dump.wants("asm")) dump.show("asm", target.assembly(emit(context, target, program, tiling, form)));
   return target.compile(std::move(module));
 }
 

@@ -19,9 +19,15 @@ struct Dump {
   std::function<void(std::string_view step, const std::string& text)> show;
 };
 
+// What is compiled of a program.
+enum class Form {
+  plain,      // what every program needs
+  streaming,  // the kernel with non-temporal stores; only where the plain form says that there is one
+};
+
 // An ELF object with the functions that emitter.hpp names. Any thread.
 using CompileFunction = std::vector<std::byte>(const ir::Program& program, const Tiling& tiling, const Host& host,
-                                               const Dump& dump);
+                                               Form form, const Dump& dump);
 
 struct Plugin {
   const char* version;  // of the emitter's sources: the library's must be the same

@@ -62,18 +62,24 @@ Emitter::Emitter(llvm::Module& module, const ir::Program& program, const Tiling&
       b_(context_),
       natural_lanes_(std::max(1, static_cast<int>(host.vector_bits) / analysis_.lane_bits)) {}
 
-void Emitter::emit() {
-  emit_scratch_function();
-  emit_kernel("kernel", false);
-  // Stores past the caches need whole aligned vectors, and code that is small enough to have twice.
+// Stores past the caches need whole aligned vectors, and loops that are bound by memory.
+bool Emitter::can_stream() const {
   constexpr int smallest_vector = 16;
   constexpr int largest_cost = 64;
   const bool has_stages = std::ranges::find(analysis_.is_materialised, true) != analysis_.is_materialised.end();
   const int bytes = natural_lanes_ * ir::bits_of(program_.buffers[0].type) / 8;
-  if (bytes >= smallest_vector && analysis_.cost <= largest_cost && !has_stages && program_.regions.size() == 1 &&
-      program_.buffers[0].rank() > 0) {
+  return bytes >= smallest_vector && analysis_.cost <= largest_cost && !has_stages && program_.regions.size() == 1 &&
+         program_.buffers[0].rank() > 0;
+}
+
+void Emitter::emit(Form form) {
+  if (form == Form::streaming) {
     emit_kernel("kernel_streaming", true);
+    return;
   }
+  emit_scratch_function();
+  emit_kernel("kernel", false);
+  if (can_stream()) llvm::GlobalAlias::create("kernel_can_stream", function_);
 }
 
 void Emitter::begin_function(llvm::Function* function) {

@@ -1,0 +1,90 @@
+#include "compile/jit.hpp"
+
+#include "tile/trace.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <iterator>
+#include <string>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+namespace tessera::compile {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A cache of this program's own, so that everything is compiled and can be counted.
+class Cache : public testing::Environment {
+ public:
+  void SetUp() override {
+    std::string name = (fs::temp_directory_path() / "tessera-jit-XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    folder = name;
+    setenv("TESSERA_CACHE_DIR", name.c_str(), 1);
+  }
+  void TearDown() override { fs::remove_all(folder); }
+
+  // Objects in it.
+  static std::ptrdiff_t count() {
+    const fs::recursive_directory_iterator files(folder);
+    return std::ranges::count_if(files, [](const fs::directory_entry& entry) { return entry.is_regular_file(); });
+  }
+
+  static inline fs::path folder;
+};
+const testing::Environment* const environment = testing::AddGlobalTestEnvironment(new Cache);
+
+ir::Program doubled() {
+  return tile::trace("doubled", {{"z", ir::Type::f32, {-1}}, {"x", ir::Type::f32, {-1}}}, {}, [] {
+    const tile::Output z;
+    z.store(tile::load_like(tile::Input(0), z) * 2);
+  });
+}
+
+// Doubles some numbers, the tiles shared by two threads.
+void expect_doubles(const Compiled& code, std::int64_t elements) {
+  std::vector<float> x(static_cast<std::size_t>(elements));
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 1000);
+  std::vector<float> z(x.size());
+  const std::array buffers = {reinterpret_cast<std::byte*>(z.data()), reinterpret_cast<std::byte*>(x.data())};
+  const std::array dims = {elements, elements};
+  const Arguments arguments{buffers.data(), dims.data(), nullptr};
+  const std::int64_t tiles = code.tiles(arguments, 1);
+  {
+    const std::jthread other([&] { code.run(arguments, tiles / 2, tiles); });
+    code.run(arguments, 0, tiles / 2);
+  }
+  for (float& value : x) value *= 2;
+  EXPECT_TRUE(z == x);
+}
+
+TEST(Jit, Compiles_the_code_for_large_outputs_when_one_comes) {
+  const auto code = jit(doubled(), {{16384}}, host());
+  ASSERT_NE(code, nullptr);
+  expect_doubles(*code, 100'001);
+  EXPECT_EQ(Cache::count(), 1);
+  const std::int64_t large = streaming_bytes() / 4 + 5;
+  expect_doubles(*code, large);
+  EXPECT_EQ(Cache::count(), 2);
+  expect_doubles(*code, large);
+  EXPECT_EQ(Cache::count(), 2);
+}
+
+TEST(Jit, Finds_on_the_disk_what_was_compiled) {
+  const auto first = jit(doubled(), {{8192}}, host());
+  const JitCounts before = jit_counts();
+  const auto second = jit(doubled(), {{8192}}, host());
+  EXPECT_EQ(jit_counts().compiled, before.compiled);
+  EXPECT_EQ(jit_counts().from_disk, before.from_disk + 1);
+  expect_doubles(*second, 1000);
+}
+
+}  // namespace
+}  // namespace tessera::compile
