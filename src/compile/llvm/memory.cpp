@@ -2,6 +2,7 @@
 #include "compile/llvm/scope.hpp"
 
 #include <algorithm>
+#include <llvm/Analysis/VectorUtils.h>
 
 namespace tessera::compile {
 
@@ -17,7 +18,9 @@ bool is_one(const Value* value) {
   return constant && constant->isOne();
 }
 
-llvm::Align align_of(ir::Type type) { return llvm::Align(static_cast<std::uint64_t>(ir::bits_of(type)) / 8); }
+llvm::Align align_of(const llvm::Type* element) {
+  return llvm::Align(static_cast<std::uint64_t>(element->getScalarSizeInBits()) / 8);
+}
 
 }  // namespace
 
@@ -64,12 +67,13 @@ Emitter::Lanes Emitter::loaded(Id id, const Point& point) {
   const auto buffer = static_cast<std::size_t>(op.index);
   const bool is_safe_here = std::ranges::find(safe_loads_, id) != safe_loads_.end() &&
                             std::ranges::find(safe_places_, point.back()) != safe_places_.end();
+  const int along = point.empty() ? -1 : row_axis(op);
   Values indices;
   std::vector<bool> is_checked;
   for (std::size_t axis = 0; axis < op.operands.size(); ++axis) {
     indices.push_back(eval(op.operands[axis], operand_point(op, op.operands[axis], point)));
-    const bool is_last = axis + 1 == op.operands.size();
-    is_checked.push_back(!is_inside(op.operands[axis], op.index, static_cast<int>(axis)) && !(is_last && is_safe_here));
+    const bool is_safe = is_safe_here && static_cast<int>(axis) == along;
+    is_checked.push_back(!is_safe && !is_inside(op.operands[axis], op.index, static_cast<int>(axis)));
   }
   Value* inside = nullptr;  // of the axes that all lanes share
   bool is_odd = false;      // lanes go their own ways over a border
@@ -82,7 +86,7 @@ Emitter::Lanes Emitter::loaded(Id id, const Point& point) {
       Value* extent = dim(op.index, static_cast<int>(axis));
       indices[axis].base = inside_border(op, axis, indices[axis].base, extent, is_inside);
       if (is_inside) inside = inside ? b_.CreateAnd(inside, is_inside) : is_inside;
-    } else if (axis + 1 == indices.size() && !indices[axis].is_vector && is_one(indices[axis].stride)) {
+    } else if (static_cast<int>(axis) == along && !indices[axis].is_vector && is_one(indices[axis].stride)) {
       is_row = true;
     } else {
       is_odd = true;
@@ -94,11 +98,14 @@ Emitter::Lanes Emitter::loaded(Id id, const Point& point) {
     return value;
   };
   if (is_odd) return varying(load_lane_by_lane(op, asked));
-  const auto at = [&] { return load_from(buffers_[buffer], op.type, offset_of(indices, dims_[buffer]), true); };
+  const auto at = [&] {
+    if (is_one_of_few(op, indices)) return load_one_of_few(op, indices);
+    return load_from(buffers_[buffer], memory_type(op.type), offset_of(indices, dims_[buffer]), bytes_ahead(op.index));
+  };
   if (!is_row) return masked(at());
 
-  Value* first = indices.back().base;
-  Value* extent = dims_[buffer].back();
+  Value* first = indices[static_cast<std::size_t>(along)].base;
+  Value* extent = dim(op.index, along);
   Value* is_within =
       b_.CreateAnd(b_.CreateICmpSGE(first, i64(0)), b_.CreateICmpSLE(b_.CreateAdd(first, i64(lanes_)), extent));
   auto* quick = llvm::BasicBlock::Create(context_, "within", function_);
@@ -120,18 +127,55 @@ Emitter::Lanes Emitter::loaded(Id id, const Point& point) {
   return varying(value);
 }
 
+// Whether a load takes the same one of a few neighbours, as a channel of pixels, of as many groups as there are lanes.
+bool Emitter::is_one_of_few(const ir::Op& op, const Values& indices) const {
+  constexpr std::int64_t few = 4;
+  const std::size_t rank = indices.size();
+  const std::int64_t count = rank < 2 ? -1 : program_.buffers[static_cast<std::size_t>(op.index)].dims.back();
+  std::int64_t number = 0;
+  if (lanes_ == 1 || count < 2 || count > few || !ir::is_constant(program_, op.operands.back(), number)) return false;
+  if (number < 0 || number >= count || indices[rank - 2].is_vector || !is_one(indices[rank - 2].stride)) return false;
+  return std::all_of(indices.begin(), indices.end() - 2, [](const Lanes& index) { return index.is_uniform(); });
+}
+
+// The groups are loaded whole: they lie next to each other.
+Emitter::Lanes Emitter::load_one_of_few(const ir::Op& op, const Values& indices) {
+  const auto buffer = static_cast<std::size_t>(op.index);
+  const auto count = static_cast<unsigned>(program_.buffers[buffer].dims.back());
+  const auto lanes = static_cast<unsigned>(lanes_);
+  const auto number = static_cast<unsigned>(widths().range(op.operands.back()).low);
+  llvm::Type* element = memory_type(op.type);
+  const unsigned bits = element->getScalarSizeInBits();
+  Values first = indices;
+  first.back() = uniform(i64(0));
+  const Lanes offset = offset_of(first, dims_[buffer]);
+  if (Value* ahead = bytes_ahead(op.index)) prefetch(buffers_[buffer], offset.base, element, ahead);
+  Value* address = element_at(element, buffers_[buffer], offset.base);
+  if (element->isIntegerTy(8) && count != 3) {  // as numbers of two or four bytes
+    auto* of = llvm::FixedVectorType::get(b_.getIntNTy(bits * count), lanes);
+    Value* groups = b_.CreateAlignedLoad(of, address, align_of(element));
+    Value* shifted = b_.CreateLShr(groups, llvm::ConstantInt::get(of, std::uint64_t{bits} * number));
+    return varying(b_.CreateTrunc(shifted, llvm::FixedVectorType::get(element, lanes)));
+  }
+  auto* of = llvm::FixedVectorType::get(element, lanes * count);
+  Value* groups = b_.CreateAlignedLoad(of, address, align_of(element));
+  return varying(b_.CreateShuffleVector(groups, llvm::createStrideMask(number, count, lanes)));
+}
+
 // Where an index is read: inside; `is_inside` is set where the border is zero.
 Value* Emitter::inside_border(const ir::Op& op, std::size_t axis, Value* index, Value* extent, Value*& is_inside) {
   const std::int64_t step = op.list.empty() ? 1 : op.list[axis];
   const auto below = [&](Value* a, Value* n) {  // a mod n, not negative
+    const auto* number = llvm::dyn_cast<llvm::ConstantInt>(n);
+    if (number && number->getValue().isPowerOf2()) return b_.CreateAnd(a, b_.CreateSub(n, i64(1)));
     Value* rest = b_.CreateSRem(a, n);
     return b_.CreateSelect(b_.CreateICmpSLT(rest, i64(0)), b_.CreateAdd(rest, n), rest);
   };
   Value* within = nullptr;  // the group
   if (step > 1) {
     within = below(index, i64(step));
-    index = b_.CreateSDiv(b_.CreateSub(index, within), i64(step));
-    extent = b_.CreateSDiv(extent, i64(step));
+    index = b_.CreateExactSDiv(b_.CreateSub(index, within), i64(step));
+    extent = b_.CreateExactSDiv(extent, i64(step));
   }
   Value* last = b_.CreateSub(extent, i64(1));
   switch (op.border) {
@@ -170,7 +214,7 @@ Value* Emitter::load_scalar_checked(const ir::Op& op, std::span<Value* const> in
     }
     inside_indices.push_back(uniform(index));
   }
-  Value* value = load_from(buffers_[buffer], op.type, offset_of(inside_indices, dims_[buffer])).base;
+  Value* value = load_from(buffers_[buffer], memory_type(op.type), offset_of(inside_indices, dims_[buffer])).base;
   return inside ? b_.CreateSelect(inside, value, llvm::Constant::getNullValue(value->getType())) : value;
 }
 
@@ -207,17 +251,23 @@ Value* Emitter::to_memory(ir::Type type, Value* value) {
   return b_.CreateZExt(value, like(memory_type(type), value));
 }
 
-Emitter::Lanes Emitter::load_from(Value* base, ir::Type type, const Lanes& offset, bool is_input) {
-  llvm::Type* element = memory_type(type);
+Value* Emitter::element_at(llvm::Type* element, Value* base, Value* place) {
+  const auto [start, number] = without_number(place);
+  Value* address = b_.CreateInBoundsGEP(element, base, start);
+  return number == 0 ? address : b_.CreateInBoundsGEP(element, address, i64(number));
+}
+
+Emitter::Lanes Emitter::load_from(Value* base, llvm::Type* element, const Lanes& offset, Value* ahead) {
+  const llvm::Align align = align_of(element);
   if (offset.is_uniform()) {
-    Value* address = b_.CreateInBoundsGEP(element, base, offset.base);
-    return uniform(from_memory(type, b_.CreateAlignedLoad(element, address, align_of(type))));
+    Value* address = element_at(element, base, offset.base);
+    return uniform(b_.CreateAlignedLoad(element, address, align));
   }
   auto* of = llvm::FixedVectorType::get(element, static_cast<unsigned>(lanes_));
   if (!offset.is_vector && is_one(offset.stride)) {
-    Value* address = b_.CreateInBoundsGEP(element, base, offset.base);
-    if (streaming_ && is_input) prefetch(base, address, static_cast<std::int64_t>(lanes_) * ir::bits_of(type) / 8);
-    return varying(from_memory(type, b_.CreateAlignedLoad(of, address, align_of(type))));
+    Value* address = element_at(element, base, offset.base);
+    if (ahead) prefetch(base, offset.base, element, ahead);
+    return varying(b_.CreateAlignedLoad(of, address, align));
   }
   Value* value = llvm::PoisonValue::get(of);
   Value* step = offset.base;
@@ -228,42 +278,66 @@ Emitter::Lanes Emitter::load_from(Value* base, ir::Type type, const Lanes& offse
     } else {
       step = b_.CreateAdd(step, offset.stride);
     }
-    Value* one = b_.CreateAlignedLoad(element, b_.CreateInBoundsGEP(element, base, place), align_of(type));
+    Value* one = b_.CreateAlignedLoad(element, b_.CreateInBoundsGEP(element, base, place), align);
     value = b_.CreateInsertElement(value, one, static_cast<std::uint64_t>(lane));
   }
-  return varying(from_memory(type, value));
+  return varying(value);
 }
 
-// Far ahead, once a cache line. 2 KiB: what measured best for two streams in and one out at 64 MiB.
-void Emitter::prefetch(Value* base, Value* address, std::int64_t bytes) {
+// How far ahead of a load the memory is asked for; null where it is not worth it.
+Value* Emitter::bytes_ahead(int buffer) {
+  // What measured best for two streams in and one out at 64 MiB.
+  constexpr std::int64_t along_the_row = 2048;
+  if (streaming_) return i64(along_the_row);
+  // In a tile with stages: the next row. The rows of a tile are pieces that the processor does not foresee, and what
+  // waits for each of them took a fifth of a blur's time.
+  const bool is_cut = !tiling_.extents.empty() && tiling_.extents.back() > 1;
+  const std::vector<Value*>& dims = dims_[static_cast<std::size_t>(buffer)];
+  if (!is_cut || computing_ == ir::none || dims.size() < 2) return nullptr;
+  const int bits = ir::bits_of(program_.buffers[static_cast<std::size_t>(buffer)].type);
+  return b_.CreateMul(dims.back(), i64(bits / 8));
+}
+
+// Once a cache line, not for each of the neighbours that are loaded from it.
+void Emitter::prefetch(Value* base, Value* place, llvm::Type* element, Value* ahead) {
   constexpr std::int64_t line = 64;
-  constexpr std::int64_t ahead = 2048;
-  std::int64_t& since = prefetched_[base];
-  if (since == 0) {
-    Value* at = b_.CreateConstGEP1_64(b_.getInt8Ty(), address, ahead);
-    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {at->getType()},
-                       {at, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
-  }
-  since = (since + bytes) % line;
+  const auto [start, number] = without_number(place);
+  const std::int64_t bytes = number * static_cast<std::int64_t>(element->getScalarSizeInBits()) / 8;
+  if (bytes < 0 || !prefetched_.emplace(base, start, bytes / line).second) return;
+  Value* address = b_.CreateGEP(element, base, start);
+  Value* at = b_.CreateGEP(b_.getInt8Ty(), address, b_.CreateAdd(ahead, i64(bytes / line * line)));
+  b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {at->getType()}, {at, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+}
+
+int Emitter::scratch_bits(Id id) const {
+  const int bits = widths().bits[static_cast<std::size_t>(id)];
+  // What a loop carries and nobody asks for has its place all the same.
+  return widths().is_narrow(id) && bits != 0 ? bits : ir::bits_of(program_[id].type);
 }
 
 Emitter::Lanes Emitter::from_scratch(Id id, const Point& point) {
+  const ir::Type type = program_[id].type;
+  llvm::Type* element = widths().is_narrow(id) ? b_.getIntNTy(static_cast<unsigned>(scratch_bits(id))) : memory_type(type);
   const std::vector<Value*> extents = extents_of(id);
-  return load_from(scratch_of_.at(id), program_[id].type, offset_of({point.data(), point.size()}, extents));
+  Lanes value = load_from(scratch_of_.at(id), element, offset_of({point.data(), point.size()}, extents));
+  value.base = from_memory(type, value.base);
+  return value;
 }
 
 void Emitter::to_scratch(Id id, const Point& point, const Lanes& value) {
   const std::vector<Value*> extents = extents_of(id);
-  store_at(scratch_of_.at(id), program_[id].type, offset_of({point.data(), point.size()}, extents), value, false);
+  const Lanes offset = offset_of({point.data(), point.size()}, extents);
+  store_at(scratch_of_.at(id), program_[id].type, offset, resized(id, value, scratch_bits(id)), false);
 }
 
 void Emitter::store_at(Value* base, ir::Type type, const Lanes& offset, const Lanes& value, bool streaming) {
-  llvm::Type* element = memory_type(type);
-  Value* address = b_.CreateInBoundsGEP(element, base, offset.base);
   Value* stored = to_memory(type, offset.is_uniform() ? value.base : vector(value));
+  llvm::Type* element = stored->getType()->getScalarType();
+  Value* address = element_at(element, base, offset.base);
   const bool is_past_caches = streaming && !offset.is_uniform();
-  const auto bytes = static_cast<std::uint64_t>(lanes_ * ir::bits_of(type) / 8);
-  llvm::StoreInst* store = b_.CreateAlignedStore(stored, address, is_past_caches ? llvm::Align(bytes) : align_of(type));
+  const llvm::Align align = align_of(element);
+  const auto bytes = static_cast<std::uint64_t>(lanes_) * align.value();
+  llvm::StoreInst* store = b_.CreateAlignedStore(stored, address, is_past_caches ? llvm::Align(bytes) : align);
   if (!is_past_caches) return;
   store->setMetadata(llvm::LLVMContext::MD_nontemporal,
                      llvm::MDNode::get(context_, llvm::ConstantAsMetadata::get(b_.getInt32(1))));
