@@ -102,17 +102,47 @@ Tile weighted_sum(const Weights& weights, const Part& part) {
   return sum;
 }
 
-// The tile blurred: 16.16 fixed point in u32, or f32.
-Tile blurred(const Output& z, const Input& x, const Weights& weights, int step) {
+// The rows of a taller tile from `first` on, as many as the tile has.
+Tile row_of(const Output& z, const Tile& rows, int first) {
+  return tile::slice(rows, {first, 0}, {z.tile_dim(0), z.tile_dim(1)});
+}
+
+// The tile blurred along its rows, also of those above and below it: 8.8 fixed point in u32, or f32.
+Tile blurred_rows(const Output& z, const Input& x, const Weights& weights, int step) {
   const int radius = weights.radius();
   const Tile rows = z.index(0, radius, radius);
   const Tile columns = z.index(1);
-  // Along the rows first, also of those above and below the tile.
-  const Tile sums = weighted_sum(weights, [&](int i) {
+  return weighted_sum(weights, [&](int i) {
     return tile::cast(x.at({rows, columns + i * step}, Border::clamp, step), weights.is_fixed() ? u32 : f32);
   });
-  return weighted_sum(weights,
-                      [&](int i) { return tile::slice(sums, {radius + i, 0}, {z.tile_dim(0), z.tile_dim(1)}); });
+}
+
+// The tile blurred: 16.16 fixed point in u32, or f32.
+Tile blurred(const Output& z, const Input& x, const Weights& weights, int step) {
+  const Tile sums = blurred_rows(z, x, weights, step);
+  return weighted_sum(weights, [&](int i) { return row_of(z, sums, weights.radius() + i); });
+}
+
+// The same rounded to u8, (sum + 32768) >> 16, by numbers that fit 16 bits: twice as many are computed at once.
+//
+// With the sums s[i] of rows and mean[i] = (s[-i] + s[i] + 1) >> 1, let
+//   high = (s[0] * w[0] >> 8) + the sum over i of (mean[i] * 2 * w[i] >> 8)
+// All s are at most 255 * 256 and the weights sum to 256, so high is at most 255 * 256. It is nearly sum / 256: it is too
+// large by less than 1/2 (w[i] / 256 for each i, where s[-i] + s[i] is odd), and too small by less than 65 (1 for each
+// term). So n = (sum + 32768) >> 8 is one of high … high + 255, and t, the lower 8 bits of n, tell which: they follow
+// from the lower 16 bits of sum. The result, n >> 8, is (high + 255 - t) >> 8, where nothing exceeds 65535.
+Tile blurred_to_u8(const Output& z, const Input& x, const Weights& weights, int step) {
+  const Tile sums = blurred_rows(z, x, weights, step);
+  const auto row = [&](int i) { return row_of(z, sums, weights.radius() + i); };
+  const Tile sum = weighted_sum(weights, row);
+  Tile high = row(0) * weights.fixed[0] >> 8;
+  for (int i = 1; i <= weights.radius(); ++i) {
+    const std::uint32_t weight = weights.fixed[static_cast<std::size_t>(i)];
+    const Tile mean = (row(-i) + row(i) + 1) >> 1;
+    if (weight != 0) high = high + (mean * weight >> 7);
+  }
+  const Tile rest = ((sum & 65535) ^ 32767) >> 8;  // 255 - t: the bits of sum + 32768, each of them turned
+  return tile::cast<std::uint8_t>((high + rest) >> 8);
 }
 
 // A plan for an image seen as [H,W*C].
@@ -132,33 +162,66 @@ Plan plan_gaussian_blur(const Call& call) {
   const Weights weights = gaussian_weights(call.output.dtype, radius, sigma);
   return rows_plan(image, weights.to_string(), [weights, step = image.step()] {
     const Output z;
-    const Tile blur = blurred(z, Input(0), weights, step);
-    z.store(weights.is_fixed() ? tile::cast<std::uint8_t>((blur + 32768) >> 16) : blur);
+    const Input x(0);
+    z.store(weights.is_fixed() ? blurred_to_u8(z, x, weights, step) : blurred(z, x, weights, step));
   });
+}
+
+// The tile blurred: 16.16 fixed point in two parts, 256 * high + low, each of which is found by numbers of 16 bits.
+struct Parts {
+  Tile high, low;
+};
+Parts blurred_in_parts(const Output& z, const Input& x, const Weights& weights, int step) {
+  const Tile sums = blurred_rows(z, x, weights, step);
+  const auto row = [&](int i) { return row_of(z, sums, weights.radius() + i); };
+  Tile high = row(0) * weights.fixed[0] >> 8;
+  for (int i = 1; i <= weights.radius(); ++i) {
+    const std::uint32_t weight = weights.fixed[static_cast<std::size_t>(i)];
+    if (weight != 0) high = high + (row(-i) * weight >> 8) + (row(i) * weight >> 8);
+  }
+  // Less than 256 for each term: at most 129 * 255.
+  const Tile rest = (weighted_sum(weights, row) - (high << 8)) & 65535;
+  return {high + (rest >> 8), rest & 255};
+}
+
+// in + amount * (in - blur), half up. The sum has 8 + 24 bits behind the point, of which the last 8 come of amount * low
+// alone: rounding that down does not change the sum rounded down.
+constexpr std::int64_t most_in_32_bits = 1 << 14;  // of 256ths: 2^14 * 255 * 256 + 255 * 65536 + 32768 < 2^31
+Tile sharpened_in_32_bits(const Output& z, const Input& x, const Weights& weights, int step) {
+  const Tile amount = tile::detail::scalar(0);
+  const Parts blur = blurred_in_parts(z, x, weights, step);
+  const Tile middle = tile::cast<std::int32_t>(tile::load_like(x, z));
+  const Tile detail = (middle << 8) - tile::cast<std::int32_t>(blur.high);
+  const Tile rest = -amount * tile::cast<std::int32_t>(blur.low) >> 8;
+  return tile::cast<std::uint8_t>(((middle << 16) + amount * detail + rest + 32768) >> 16);
+}
+
+Tile sharpened_in_64_bits(const Output& z, const Input& x, const Weights& weights, int step) {
+  const Tile amount = tile::cast<std::int64_t>(tile::detail::scalar(0));
+  const Tile blur = blurred(z, x, weights, step);
+  const Tile middle = tile::cast<std::int32_t>(tile::load_like(x, z));
+  const Tile detail = tile::cast<std::int64_t>((middle << 16) - tile::cast<std::int32_t>(blur));
+  const Tile sum = (tile::cast<std::int64_t>(middle) << 24) + amount * detail;
+  return tile::cast<std::uint8_t>((sum + (1 << 23)) >> 24);
 }
 
 Plan plan_sharpen(const Call& call) {
   const Image image = checked_image_like_output(call);
   const Weights weights = gaussian_weights(call.output.dtype, call["radius"].integer, checked_positive(call, "sigma"));
-  Plan plan = rows_plan(image, weights.to_string(), [weights, step = image.step()] {
+  const double amount = call["amount"].number;
+  const auto fixed_amount = static_cast<std::int64_t>(std::round(amount * 256));
+  const bool is_small = std::abs(fixed_amount) <= most_in_32_bits;
+  const std::string variant = text(weights.to_string(), weights.is_fixed() && is_small ? " small" : "");
+  Plan plan = rows_plan(image, variant, [weights, is_small, step = image.step()] {
     const Output z;
     const Input x(0);
-    const Tile amount = tile::detail::scalar(0);
-    const Tile blur = blurred(z, x, weights, step);
-    if (!weights.is_fixed()) {
-      const Tile middle = tile::load_like(x, z);
-      return z.store(middle + amount * (middle - blur));
+    if (weights.is_fixed()) {
+      return z.store(is_small ? sharpened_in_32_bits(z, x, weights, step) : sharpened_in_64_bits(z, x, weights, step));
     }
-    // The factors fit 32 bits, their product does not.
-    const Tile middle = tile::cast<std::int32_t>(tile::load_like(x, z));
-    const Tile detail = tile::cast<std::int64_t>((middle << 16) - tile::cast<std::int32_t>(blur));
-    const Tile sum = (tile::cast<std::int64_t>(middle) << 24) + tile::cast<std::int64_t>(amount) * detail;
-    z.store(tile::cast<std::uint8_t>((sum + (1 << 23)) >> 24));
+    const Tile middle = tile::load_like(x, z);
+    z.store(middle + tile::detail::scalar(0) * (middle - blurred(z, x, weights, step)));
   });
-  const double amount = call["amount"].number;
-  plan.scalars = {call.output.dtype == u8
-                      ? integer_scalar("amount", static_cast<std::int64_t>(std::round(amount * 256)), s32)
-                      : number_scalar("amount", amount)};
+  plan.scalars = {weights.is_fixed() ? integer_scalar("amount", fixed_amount, s32) : number_scalar("amount", amount)};
   return plan;
 }
 

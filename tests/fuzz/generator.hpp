@@ -67,6 +67,7 @@ class Generator {
   void add_load_like();
   void add_unary();
   void add_binary();
+  void add_fixed_point();
   void add_comparison();
   void add_select();
   void add_fma();

@@ -22,7 +22,7 @@ bool is_firm(const Value& value) { return !value.known.is_loose(); }
 
 bool Generator::step() {
   if (pool_.size() > 60) return false;
-  switch (choices_.below(22)) {
+  switch (choices_.below(23)) {
     case 0:
       return false;
     case 1:
@@ -74,6 +74,9 @@ bool Generator::step() {
       break;
     case 20:
       add_mma();
+      break;
+    case 21:
+      add_fixed_point();
       break;
     default:
       add_loop();
@@ -258,6 +261,62 @@ void Generator::add_binary() {
     value = integer_binary(choices_.from(a->type == Type::boolean ? of_booleans : of_integers), left, right);
   }
   if (value) keep(*value);
+}
+
+// A chain of what filters on u8 are made of: numbers whose ranges are narrow for a while.
+void Generator::add_fixed_point() {
+  const Type type = choices_.one_in(2) ? Type::s32 : Type::u32;
+  const auto narrow = [&]() -> std::optional<Value> {
+    const auto any = pick([](const Value& value) { return is_number(value) && is_firm(value); });
+    const auto byte = any ? converted_to(*any, Type::u8) : std::nullopt;
+    return byte ? converted_to(*byte, type) : std::nullopt;
+  };
+  std::optional<Value> value = narrow();
+  if (!value) return;
+  const auto with = [&](Code code, const Value& b) { value = integer_binary(code, *value, b); };
+  const auto number = [&](std::uint32_t below, double more) { return constant(type, choices_.below(below) + more); };
+  for (std::uint32_t left = 1 + choices_.below(8); left > 0; --left) {
+    const std::optional<Value> other = narrow();
+    if (!other || !meet(value->shape, other->shape) || !affords(*meet(value->shape, other->shape))) return;
+    switch (choices_.below(11)) {
+      case 0:
+        with(Code::add, *other);
+        break;
+      case 1:
+        with(Code::mul, number(300, 1));
+        break;
+      case 2:
+        with(Code::shr, number(20, 0));
+        break;
+      case 3:
+        with(Code::sub, *other);
+        break;
+      case 4:
+        with(Code::shl, number(12, 0));
+        break;
+      case 5:
+        with(Code::bit_and, constant(type, choices_.from(std::vector<double>{255, 4095, 65535, 131071})));
+        break;
+      case 6:  // the rounded mean
+        with(Code::add, *other);
+        with(Code::add, constant(type, 1));
+        with(Code::shr, constant(type, 1));
+        break;
+      case 7:  // the upper half of a product
+        with(Code::mul, number(65536, 1));
+        with(Code::shr, number(10, 7));
+        break;
+      case 8:
+        with(choices_.one_in(2) ? Code::min : Code::max, number(70000, 0));
+        break;
+      case 9:
+        value = unary(choices_.one_in(2) ? Code::abs : Code::neg, *value, known_integer(type, greatest(type)));
+        break;
+      default:
+        with(choices_.one_in(2) ? Code::div : Code::rem, number(20, 1));
+    }
+  }
+  keep(*value);
 }
 
 void Generator::add_comparison() {

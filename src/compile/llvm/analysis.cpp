@@ -227,6 +227,7 @@ void Analysis::find_materialised() {
 }
 
 void Analysis::find_widths() {
+  widths.emplace(program_, is_live, is_materialised);
   int bits = 8;
   bool has_wide_data = false;
   for (const ir::Buffer& buffer : program_.buffers) has_wide_data |= ir::bits_of(buffer.type) == 64;
@@ -237,7 +238,8 @@ void Analysis::find_widths() {
     if (op.shape.empty()) continue;
     // Places are s64 but rarely in vectors: they do not count unless the data is as wide.
     if (op.type == ir::Type::s64 && !has_wide_data) continue;
-    bits = std::max(bits, ir::bits_of(op.type));
+    const bool is_repeated = op.code == Code::broadcast && program_[op.operands[0]].shape.empty();
+    if (!is_repeated && op.type != ir::Type::boolean) bits = std::max(bits, widths->bits[id]);
   }
   lane_bits = bits;
 }

@@ -1,8 +1,10 @@
 #pragma once
 
 #include "compile/compile.hpp"
+#include "compile/llvm/widths.hpp"
 #include "ir/ir.hpp"
 
+#include <optional>
 #include <vector>
 
 namespace tessera::compile {
@@ -10,11 +12,15 @@ namespace tessera::compile {
 // What the emitter decides before it emits anything, for each value of a program.
 struct Analysis {
   Analysis(const ir::Program& program, const Tiling& tiling);
+  Analysis(const Analysis&) = delete;
+  Analysis& operator=(const Analysis&) = delete;
 
   std::vector<bool> is_live;          // the output depends on it
   std::vector<bool> is_materialised;  // computed once for the whole tile, kept in scratch memory
   std::vector<bool> is_inline_loop;   // a loop that can run for each point by itself
   std::vector<bool> is_clipped;       // by output axis: the last tile is as small as what is left
+
+  std::optional<Widths> widths;       // of integers
 
   int lane_bits = 0;  // of the widest elements that the vectors hold
   int cost = 0;       // operations a point of the output, roughly

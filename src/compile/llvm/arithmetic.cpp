@@ -1,8 +1,12 @@
 #include "compile/llvm/emitter.hpp"
 #include "compile/llvm/vector_math.hpp"
 
+#include <algorithm>
 #include <limits>
+#include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/IntrinsicsX86.h>
+#include <llvm/TargetParser/Triple.h>
 
 namespace tessera::compile {
 
@@ -91,7 +95,21 @@ Emitter::Lanes Emitter::add_places(const Lanes& a, const Lanes& b) {
   Value* stride = a.stride && b.stride ? b_.CreateAdd(a.stride, b.stride) : (a.stride ? a.stride : b.stride);
   if (is_zero(a.base)) return {b.base, stride, false};
   if (is_zero(b.base)) return {a.base, stride, false};
-  return {b_.CreateAdd(a.base, b.base), stride, false};
+  // Numbers last, so that neighbours differ by a number only, and have all the rest in common.
+  const auto [first, more] = without_number(a.base);
+  const auto [second, yet_more] = without_number(b.base);
+  Value* sum = is_zero(second) ? first : is_zero(first) ? second : b_.CreateAdd(first, second);
+  const std::int64_t number = more + yet_more;
+  return {number == 0 ? sum : b_.CreateAdd(sum, i64(number)), stride, false};
+}
+
+// A place as a sum of a value and a number.
+std::pair<Value*, std::int64_t> Emitter::without_number(Value* place) {
+  if (const auto* number = llvm::dyn_cast<llvm::ConstantInt>(place)) return {i64(0), number->getSExtValue()};
+  const auto* sum = llvm::dyn_cast<llvm::BinaryOperator>(place);
+  if (!sum || sum->getOpcode() != llvm::Instruction::Add) return {place, 0};
+  const auto* number = llvm::dyn_cast<llvm::ConstantInt>(sum->getOperand(1));
+  return number ? std::pair{sum->getOperand(0), number->getSExtValue()} : std::pair{place, std::int64_t{0}};
 }
 
 Emitter::Lanes Emitter::mul_places(const Lanes& a, const Lanes& b) {
@@ -104,7 +122,8 @@ Emitter::Lanes Emitter::mul_places(const Lanes& a, const Lanes& b) {
   return {base, nullptr, false};
 }
 
-Emitter::Lanes Emitter::elementwise(const ir::Op& op, std::span<const Lanes> operands) {
+Emitter::Lanes Emitter::elementwise(ir::Id id, std::span<const Lanes> operands) {
+  const ir::Op& op = program_[id];
   const ir::Type type = program_[op.operands[0]].type;
   bool all_uniform = true;
   for (const Lanes& operand : operands) all_uniform &= operand.is_uniform();
@@ -118,23 +137,91 @@ Emitter::Lanes Emitter::elementwise(const ir::Op& op, std::span<const Lanes> ope
   }
   llvm::SmallVector<Value*, 3> values;
   for (const Lanes& operand : operands) values.push_back(all_uniform ? operand.base : vector(operand));
-  // The types of the operands: of a select, those of what is selected.
-  Value* result = apply(op, op.code == Code::select ? op.type : type, {values.data(), values.size()});
+  Value* result = apply(id, {values.data(), values.size()});
   return all_uniform ? uniform(result) : varying(result);
 }
 
-Value* Emitter::apply(const ir::Op& op, ir::Type operand_type, std::span<Value* const> x) {
+Value* Emitter::resized(ir::Id id, Value* value, int bits) {
+  const auto now = static_cast<int>(value->getType()->getScalarSizeInBits());
+  if (!ir::is_integer(program_[id].type) || now == bits) return value;
+  llvm::Type* target = like(b_.getIntNTy(static_cast<unsigned>(bits)), value);
+  if (bits < now) return b_.CreateTrunc(value, target);
+  return widths().range(id).is_signed() ? b_.CreateSExt(value, target) : b_.CreateZExt(value, target);
+}
+
+Emitter::Lanes Emitter::resized(ir::Id id, Lanes value, int bits) {
+  value.base = resized(id, value.base, bits);
+  return value;
+}
+
+Value* Emitter::apply(ir::Id id, std::span<Value*> x) {
+  const ir::Op& op = program_[id];
+  const int bits = widths().bits[static_cast<std::size_t>(id)];
+  const std::vector<ir::Id> operands = widths().operands_of(id);
+  if (op.code == Code::convert || op.code == Code::nearest) return converted_narrow(id, x[0]);
+  if (op.code == Code::abs && ir::is_integer(op.type) && !widths().range(operands[0]).is_signed()) return x[0];
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = resized(operands[i], x[i], bits);
+  if (const auto product = widths().high_product(id); product.factor != ir::none) {
+    return upper_half(x[0], product.constant);
+  }
+  if (widths().average(id).a != ir::none) return average(x[0], x[1]);
+
+  // Where there are fewer bits than the type has, the numbers tell whether there is a sign.
+  ir::Type type = program_[op.operands[0]].type;
+  if (ir::is_integer(type) && bits < ir::bits_of(type)) {
+    const bool is_signed = widths().range_of_operands(op).is_signed();
+    type = is_signed ? ir::Type::s32 : ir::Type::u32;
+    if (op.code == Code::shl || op.code == Code::shr) {
+      return shifted(op.code, is_signed, x[0], widths().range(op.operands[1]).low);
+    }
+  }
   switch (op.code) {
     case Code::select:
       return b_.CreateSelect(x[0], x[1], x[2]);
     case Code::fma:
       return multiply_add(op.type, x[0], x[1], x[2]);
-    case Code::convert:
-    case Code::nearest:
-      return converted(operand_type, op.type, op.code == Code::nearest, x[0]);
     default:
-      return x.size() == 1 ? unary(op, x[0]) : binary(op.code, operand_type, x[0], x[1]);
+      return x.size() == 1 ? unary(op, x[0]) : binary(op.code, type, x[0], x[1]);
   }
+}
+
+// Of a product of 16-bit numbers. LLVM finds the instruction for the plain form only now and then: x86 is told.
+Value* Emitter::upper_half(Value* a, std::int64_t constant) {
+  const auto* type = llvm::dyn_cast<llvm::FixedVectorType>(a->getType());
+  const unsigned count = type ? type->getNumElements() : 1;
+  const unsigned fit = host_.vector_bits / 16;
+  if (count % fit != 0 || !llvm::Triple(module_.getTargetTriple()).isX86()) {
+    llvm::Type* wide = like(b_.getInt32Ty(), a);
+    Value* product = b_.CreateMul(b_.CreateZExt(a, wide), llvm::ConstantInt::get(wide, static_cast<std::uint64_t>(constant)));
+    return b_.CreateTrunc(b_.CreateLShr(product, llvm::ConstantInt::get(wide, 16)), a->getType());
+  }
+  const ID id = fit == 32   ? llvm::Intrinsic::x86_avx512_pmulhu_w_512
+                : fit == 16 ? llvm::Intrinsic::x86_avx2_pmulhu_w
+                            : llvm::Intrinsic::x86_sse2_pmulhu_w;
+  llvm::SmallVector<Value*, 8> parts;
+  for (unsigned first = 0; first < count; first += fit) {
+    Value* part = b_.CreateShuffleVector(a, llvm::createSequentialMask(first, fit, 0));
+    Value* factor = llvm::ConstantInt::get(part->getType(), static_cast<std::uint64_t>(constant));
+    parts.push_back(b_.CreateIntrinsic(id, {}, {part, factor}));
+  }
+  return llvm::concatenateVectors(b_, parts);
+}
+
+// Rounded up, in the form that LLVM knows as one instruction.
+Value* Emitter::average(Value* a, Value* b) {
+  llvm::Type* wide = like(b_.getInt32Ty(), a);
+  Value* one = llvm::ConstantInt::get(wide, 1);
+  Value* sum = b_.CreateAdd(b_.CreateAdd(b_.CreateZExt(a, wide), b_.CreateZExt(b, wide)), one);
+  return b_.CreateTrunc(b_.CreateLShr(sum, one), a->getType());
+}
+
+// By an amount that may be more than the bits there are.
+Value* Emitter::shifted(Code code, bool is_signed, Value* a, std::int64_t amount) {
+  const auto last = static_cast<std::int64_t>(a->getType()->getScalarSizeInBits()) - 1;
+  if (amount > last && (code == Code::shl || !is_signed)) return llvm::Constant::getNullValue(a->getType());
+  Value* by = llvm::ConstantInt::get(a->getType(), static_cast<std::uint64_t>(std::min(amount, last)));
+  if (code == Code::shl) return b_.CreateShl(a, by);
+  return is_signed ? b_.CreateAShr(a, by) : b_.CreateLShr(a, by);
 }
 
 Value* Emitter::unary(const ir::Op& op, Value* x) {
@@ -319,6 +406,42 @@ Value* Emitter::multiply_add(ir::Type type, Value* a, Value* b, Value* c) {
   if (!ir::is_float(type)) return b_.CreateAdd(b_.CreateMul(a, b), c);
   if (!host_.has_fma) return b_.CreateFAdd(b_.CreateFMul(a, b), c);
   return b_.CreateIntrinsic(llvm::Intrinsic::fma, {a->getType()}, {a, b, c});
+}
+
+// A conversion, whatever bits its operand is in.
+Value* Emitter::converted_narrow(ir::Id id, Value* x) {
+  const ir::Op& op = program_[id];
+  const ir::Id operand = op.operands[0];
+  const ir::Type from = program_[operand].type;
+  const Range& range = widths().range(operand);
+  const int bits = widths().bits[static_cast<std::size_t>(id)];
+  if (widths().passes_on(id)) return x;
+  if (from == ir::Type::boolean && ir::is_integer(op.type)) {
+    return b_.CreateZExt(x, like(b_.getIntNTy(static_cast<unsigned>(bits)), x));
+  }
+  if (!widths().is_narrow(operand) || op.type == ir::Type::boolean) {
+    return converted(from, op.type, op.code == Code::nearest, x);
+  }
+  if (ir::is_float(op.type)) {
+    // Signed is quicker where it gives the same.
+    llvm::Type* target = like(element_type(op.type), x);
+    const bool is_small = range.high <= std::numeric_limits<std::int32_t>::max();
+    if (is_small) x = resized(operand, x, std::max(32, static_cast<int>(x->getType()->getScalarSizeInBits())));
+    return range.is_signed() || is_small ? b_.CreateSIToFP(x, target) : b_.CreateUIToFP(x, target);
+  }
+  if (op.type == ir::Type::s64) return resized(operand, x, 64);
+  // Only what can happen has to be kept from happening.
+  x = resized(operand, x, bits);
+  const Range most = range_of(op.type);
+  const auto bound = [&](std::int64_t value) {
+    return llvm::ConstantInt::get(x->getType(), static_cast<std::uint64_t>(value), true);
+  };
+  if (range.low < most.low) x = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, x, bound(most.low));
+  if (range.high > most.high) {
+    const auto minimum = range.is_signed() ? llvm::Intrinsic::smin : llvm::Intrinsic::umin;
+    x = b_.CreateBinaryIntrinsic(minimum, x, bound(most.high));
+  }
+  return x;
 }
 
 Value* Emitter::converted(ir::Type from, ir::Type to, bool to_nearest, Value* x) {

@@ -11,7 +11,9 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 #include <map>
+#include <set>
 #include <span>
+#include <tuple>
 #include <vector>
 
 namespace tessera::compile {
@@ -58,6 +60,7 @@ class Emitter {
   // Values at points (values.cpp).
   Values eval(ir::Id id, const Points& points);
   Lanes eval(ir::Id id, const Point& point) { return eval(id, Points{point})[0]; }
+  Values eval_whole(ir::Id id, const Points& points);  // in all bits of its type
   llvm::Value* scalar(ir::Id id) { return eval(id, Point{}).base; }  // of a value of rank 0
   Values compute(ir::Id id, const Points& points);
   Point operand_point(const ir::Op& op, ir::Id operand, const Point& point);
@@ -75,14 +78,24 @@ class Emitter {
   // Arithmetic (arithmetic.cpp).
   llvm::Type* element_type(ir::Type type) const;
   llvm::Type* memory_type(ir::Type type) const;  // a boolean takes a byte
+  int scratch_bits(ir::Id id) const;             // of an element of a materialised value
+  llvm::Type* scratch_type(ir::Id id);
   llvm::Value* vector(const Lanes& value);       // one value a lane
   llvm::Value* full(const Lanes& value) { return lanes_ == 1 ? value.base : vector(value); }
   Lanes uniform(llvm::Value* value) const { return {value, nullptr, false}; }
   Lanes varying(llvm::Value* value) const { return {value, nullptr, lanes_ > 1}; }
-  Lanes elementwise(const ir::Op& op, std::span<const Lanes> operands);
+  Lanes elementwise(ir::Id id, std::span<const Lanes> operands);
+  llvm::Value* resized(ir::Id id, llvm::Value* value, int bits);  // an integer in more bits, or its lower ones
+  Lanes resized(ir::Id id, Lanes value, int bits);
+  llvm::Value* upper_half(llvm::Value* a, std::int64_t constant);
+  llvm::Value* average(llvm::Value* a, llvm::Value* b);
+  llvm::Value* shifted(ir::Code code, bool is_signed, llvm::Value* a, std::int64_t amount);
+  llvm::Value* converted_narrow(ir::Id id, llvm::Value* x);
   Lanes add_places(const Lanes& a, const Lanes& b);
   Lanes mul_places(const Lanes& a, const Lanes& b);
-  llvm::Value* apply(const ir::Op& op, ir::Type operand_type, std::span<llvm::Value* const> x);
+  std::pair<llvm::Value*, std::int64_t> without_number(llvm::Value* place);
+  llvm::Value* element_at(llvm::Type* element, llvm::Value* base, llvm::Value* place);  // its address
+  llvm::Value* apply(ir::Id id, std::span<llvm::Value*> x);
   llvm::Value* unary(const ir::Op& op, llvm::Value* x);
   llvm::Value* binary(ir::Code code, ir::Type type, llvm::Value* a, llvm::Value* b);
   llvm::Value* compare(ir::Code code, ir::Type type, llvm::Value* a, llvm::Value* b);
@@ -102,21 +115,26 @@ class Emitter {
   // What a load or pick reads: where it is, its extents, and what of it is there, from `starts` on.
   struct Source {
     llvm::Value* base = nullptr;
+    llvm::Type* element = nullptr;                       // in memory
     std::vector<llvm::Value*> extents, present, starts;  // no starts: from the beginning
-    bool is_input = false;
   };
   Source source_of(const ir::Op& op);
-  Lanes load_from(const Source& source, ir::Type type, std::span<const Lanes> indices);
-  // One of each group of `step` neighbours, for each lane the next group; all of the groups must be there.
-  Lanes load_groups(const Source& source, ir::Type type, std::span<const Lanes> indices, std::int64_t step,
-                    std::int64_t which);
   Lanes place_of(const Source& source, std::span<const Lanes> indices);
+  // Groups of `step` neighbours, of which each lane takes number `which` of the next group; 1: none.
+  struct Group {
+    std::int64_t step = 1;
+    std::int64_t which = 0;
+  };
+  Group group_of(const ir::Op& op, const Lanes& place, bool is_safe) const;
   std::int64_t which_of_group(ir::Id index, std::int64_t step) const;
+  Lanes load_group(const ir::Op& op, const Source& source, const Lanes& place, const Group& group);
   bool is_inside(const ir::Op& op, std::size_t axis) const;
   bool is_inside(ir::Id index, int buffer, int axis) const;
   llvm::Value* inside_border(const ir::Op& op, std::size_t axis, llvm::Value* index, llvm::Value* extent,
                              llvm::Value*& is_inside);
-  Lanes load_from(llvm::Value* base, ir::Type type, const Lanes& offset, bool is_input = false);
+  // With `ahead`: what lies that many bytes further on will be needed too.
+  Lanes load_from(llvm::Value* base, llvm::Type* element, const Lanes& offset, llvm::Value* ahead = nullptr);
+  llvm::Value* bytes_ahead(const ir::Op& op);
   llvm::Value* load_lane_by_lane(const ir::Op& op, const Source& source, const Values& indices);
   llvm::Value* load_scalar_checked(const ir::Op& op, const Source& source, std::span<llvm::Value* const> indices);
   llvm::Value* from_memory(ir::Type type, llvm::Value* value);
@@ -128,7 +146,7 @@ class Emitter {
     return dims_[static_cast<std::size_t>(buffer)][static_cast<std::size_t>(axis)];
   }
   Lanes offset_of(std::span<const Lanes> indices, std::span<llvm::Value* const> extents);
-  void prefetch(llvm::Value* base, llvm::Value* address, std::int64_t bytes);
+  void prefetch(llvm::Value* base, llvm::Value* place, llvm::Type* element, llvm::Value* ahead);
 
   // Loop nests and functions (stages.cpp).
   void emit_scratch_function();
@@ -145,8 +163,10 @@ class Emitter {
   void emit_row(llvm::Value* extent, const Stage& stage, const Points& rows);
   void emit_row_body(const Stage& stage, const Points& rows, llvm::Value* j, int lanes, int vectors);
   std::pair<llvm::Value*, llvm::Value*> safe_range(const Stage& stage, const Points& rows, llvm::Value* extent);
+  int row_axis(const ir::Op& load) const;
   void find_row_loads(ir::Id id, ir::Id extent, std::vector<ir::Id>& found, std::vector<bool>& seen) const;
   bool is_own_stage(ir::Id id) const;
+  const Widths& widths() const { return *analysis_.widths; }
   bool is_materialised(ir::Id id) const { return analysis_.is_materialised[static_cast<std::size_t>(id)]; }
   int vectors_for(int cost) const;
   Values compute_anew(ir::Id id, const Points& points);
@@ -166,10 +186,11 @@ class Emitter {
   llvm::IRBuilder<> b_;
 
   int natural_lanes_ = 1;
+  bool are_lanes_doubled_ = false;  // natural_lanes_ are those of two registers
   int lanes_ = 1;           // of the code being emitted now
   bool streaming_ = false;  // the function being emitted stores past the caches
   std::vector<Known> known_;
-  std::vector<ir::Id> safe_loads_;  // loads whose last index is inside…
+  std::vector<ir::Id> safe_loads_;  // loads whose index along the row is inside…
   Values safe_places_;              // …where the last coordinate is one of these
 
   // Of the function being emitted.
@@ -180,7 +201,8 @@ class Emitter {
   llvm::Value* scratch_ = nullptr;
   std::map<ir::Id, llvm::Value*> scratch_of_;
   std::map<ir::Id, llvm::Value*> spare_of_;          // of carried values: where the next ones go
-  std::map<llvm::Value*, std::int64_t> prefetched_;  // bytes since the last one, by buffer
+  // Lines that the loop body has asked for: of a buffer, from a place on.
+  std::set<std::tuple<llvm::Value*, llvm::Value*, std::int64_t>> prefetched_;
   ir::Id computing_ = ir::none;                      // the materialised value that is computed now
   std::vector<llvm::Value*> origins_, blocks_, tile_dims_;
 };

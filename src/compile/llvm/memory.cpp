@@ -2,6 +2,7 @@
 #include "compile/llvm/scope.hpp"
 
 #include <algorithm>
+#include <llvm/Analysis/VectorUtils.h>
 
 namespace tessera::compile {
 
@@ -20,16 +21,19 @@ bool is_one(const Value* value) {
 // Strides up to which neighbours are loaded together and picked apart.
 constexpr std::int64_t most_in_group = 4;
 
-llvm::Align align_of(ir::Type type) { return llvm::Align(static_cast<std::uint64_t>(ir::bits_of(type)) / 8); }
+llvm::Align align_of(const llvm::Type* element) {
+  return llvm::Align(static_cast<std::uint64_t>(element->getScalarSizeInBits()) / 8);
+}
 
 }  // namespace
 
 Emitter::Source Emitter::source_of(const ir::Op& op) {
   if (op.code == Code::load) {
     const auto buffer = static_cast<std::size_t>(op.index);
-    return {buffers_[buffer], dims_[buffer], dims_[buffer], {}, true};
+    return {buffers_[buffer], memory_type(op.type), dims_[buffer], dims_[buffer], {}};
   }
-  Source source{scratch_of_.at(op.operands[0]), {}, extents_of(op.operands[0]), {}, false};
+  const Id value = op.operands[0];
+  Source source{scratch_of_.at(value), scratch_type(value), {}, extents_of(value), {}};
   for (Id extent : ir::extents_of(op)) source.extents.push_back(scalar(extent));
   for (Id start : ir::starts_of(op)) source.starts.push_back(scalar(start));
   return source;
@@ -43,10 +47,6 @@ Emitter::Lanes Emitter::place_of(const Source& source, std::span<const Lanes> in
   return offset_of(places, source.present);
 }
 
-Emitter::Lanes Emitter::load_from(const Source& source, ir::Type type, std::span<const Lanes> indices) {
-  return load_from(source.base, type, place_of(source, indices), source.is_input);
-}
-
 // The number that is added to an index last, which tells the channels of a pixel apart.
 std::int64_t Emitter::which_of_group(Id index, std::int64_t step) const {
   const ir::Op& op = program_[index];
@@ -56,24 +56,40 @@ std::int64_t Emitter::which_of_group(Id index, std::int64_t step) const {
   return which > 0 && which < step ? which : 0;
 }
 
-Emitter::Lanes Emitter::load_groups(const Source& source, ir::Type type, std::span<const Lanes> indices,
-                                    std::int64_t step, std::int64_t which) {
-  const Lanes place = place_of(source, indices);
-  llvm::Type* element = memory_type(type);
-  Value* address = b_.CreateInBoundsGEP(element, source.base, b_.CreateSub(place.base, i64(which)));
-  const int bits = ir::bits_of(type);
-  const auto lanes = static_cast<unsigned>(lanes_);
-  if (bits == 8 && (step == 2 || step == 4)) {  // a group is one number: shifts are quicker than shuffles
-    llvm::Type* group = b_.getIntNTy(static_cast<unsigned>(bits * step));
-    Value* groups = b_.CreateAlignedLoad(llvm::FixedVectorType::get(group, lanes), address, align_of(type));
-    groups = b_.CreateLShr(groups, llvm::ConstantInt::get(groups->getType(), static_cast<std::uint64_t>(which * bits)));
-    return varying(from_memory(type, b_.CreateTrunc(groups, llvm::FixedVectorType::get(element, lanes))));
+// The groups of which a load takes one each, if they are surely all there.
+Emitter::Group Emitter::group_of(const ir::Op& op, const Lanes& place, bool is_safe) const {
+  const auto* stride = llvm::dyn_cast_or_null<llvm::ConstantInt>(place.stride);
+  if (lanes_ == 1 || place.is_vector || !stride) return {};
+  const std::int64_t step = stride->getSExtValue();
+  if (step < 2 || step > most_in_group) return {};
+  const std::span<const Id> indices = ir::indices_of(op);
+  std::int64_t which = 0;
+  // Along the last axis: safe_range() has seen to it.
+  if (row_axis(op) + 1 == static_cast<int>(indices.size())) {
+    return is_safe ? Group{step, which_of_group(indices.back(), step)} : Group{};
   }
-  auto* all = llvm::FixedVectorType::get(element, lanes * static_cast<unsigned>(step));
-  std::vector<int> mask;
-  for (int lane = 0; lane < lanes_; ++lane) mask.push_back(static_cast<int>(lane * step + which));
-  Value* loaded = b_.CreateAlignedLoad(all, address, align_of(type));
-  return varying(from_memory(type, b_.CreateShuffleVector(loaded, mask)));
+  // A number along the last axis, which is as long as a group.
+  const bool is_last = op.code == Code::load && ir::is_constant(program_, indices.back(), which) && which >= 0 &&
+                       which < step && program_.buffers[static_cast<std::size_t>(op.index)].dims.back() == step;
+  return is_last ? Group{step, which} : Group{};
+}
+
+Emitter::Lanes Emitter::load_group(const ir::Op& op, const Source& source, const Lanes& place, const Group& group) {
+  Value* first = add_places(uniform(place.base), uniform(i64(-group.which))).base;
+  if (Value* ahead = bytes_ahead(op)) prefetch(source.base, first, source.element, ahead);
+  Value* address = element_at(source.element, source.base, first);
+  const unsigned bits = source.element->getScalarSizeInBits();
+  const auto lanes = static_cast<unsigned>(lanes_), step = static_cast<unsigned>(group.step);
+  if (source.element->isIntegerTy(8) && step != 3) {  // a group is one number: shifts are quicker than shuffles
+    auto* of = llvm::FixedVectorType::get(b_.getIntNTy(bits * step), lanes);
+    Value* groups = b_.CreateAlignedLoad(of, address, align_of(source.element));
+    groups = b_.CreateLShr(groups, llvm::ConstantInt::get(of, static_cast<std::uint64_t>(group.which) * bits));
+    return varying(b_.CreateTrunc(groups, llvm::FixedVectorType::get(source.element, lanes)));
+  }
+  auto* all = llvm::FixedVectorType::get(source.element, lanes * step);
+  Value* loaded = b_.CreateAlignedLoad(all, address, align_of(source.element));
+  const auto which = static_cast<unsigned>(group.which);
+  return varying(b_.CreateShuffleVector(loaded, llvm::createStrideMask(which, step, lanes)));
 }
 
 // Whether an index of a load or pick surely is inside of what it reads, at every point of the tile.
@@ -134,12 +150,13 @@ Emitter::Lanes Emitter::loaded(Id id, const Point& point) {
   const std::span<const Id> operands = ir::indices_of(op);
   const bool is_safe_here = std::ranges::find(safe_loads_, id) != safe_loads_.end() &&
                             std::ranges::find(safe_places_, point.back()) != safe_places_.end();
+  const int along = point.empty() ? -1 : row_axis(op);
   Values indices;
   std::vector<bool> is_checked;
   for (std::size_t axis = 0; axis < operands.size(); ++axis) {
     indices.push_back(eval(operands[axis], operand_point(op, operands[axis], point)));
-    const bool is_last = axis + 1 == operands.size();
-    is_checked.push_back(!is_inside(op, axis) && !(is_last && is_safe_here));
+    const bool is_safe = is_safe_here && static_cast<int>(axis) == along;
+    is_checked.push_back(!is_safe && !is_inside(op, axis));
   }
   Value* inside = nullptr;  // of the axes that all lanes share
   bool is_odd = false;      // lanes go their own ways over a border
@@ -151,7 +168,7 @@ Emitter::Lanes Emitter::loaded(Id id, const Point& point) {
       Value* is_inside = nullptr;
       indices[axis].base = inside_border(op, axis, indices[axis].base, source.extents[axis], is_inside);
       if (is_inside) inside = inside ? b_.CreateAnd(inside, is_inside) : is_inside;
-    } else if (axis + 1 == indices.size() && !indices[axis].is_vector && is_one(indices[axis].stride)) {
+    } else if (static_cast<int>(axis) == along && !indices[axis].is_vector && is_one(indices[axis].stride)) {
       is_row = true;
     } else {
       is_odd = true;
@@ -163,20 +180,15 @@ Emitter::Lanes Emitter::loaded(Id id, const Point& point) {
     return value;
   };
   if (is_odd) return varying(load_lane_by_lane(op, source, asked));
-  const auto* stride = llvm::dyn_cast_or_null<llvm::ConstantInt>(indices.empty() ? nullptr : indices.back().stride);
-  const bool is_grouped =
-      is_safe_here && !indices.back().is_vector && stride && stride->getSExtValue() > 1 &&
-      stride->getSExtValue() <= most_in_group &&
-      std::all_of(indices.begin(), indices.end() - 1, [](const Lanes& index) { return index.is_uniform(); });
   const auto at = [&] {
-    if (!is_grouped) return load_from(source, op.type, indices);
-    const std::int64_t step = stride->getSExtValue();
-    return load_groups(source, op.type, indices, step, which_of_group(operands.back(), step));
+    const Lanes place = place_of(source, indices);
+    const Group group = group_of(op, place, is_safe_here);
+    return group.step > 1 ? load_group(op, source, place, group) : load_from(source.base, source.element, place, bytes_ahead(op));
   };
   if (!is_row) return masked(at());
 
-  Value* first = indices.back().base;
-  Value* extent = source.extents.back();
+  Value* first = indices[static_cast<std::size_t>(along)].base;
+  Value* extent = source.extents[static_cast<std::size_t>(along)];
   Value* is_within =
       b_.CreateAnd(b_.CreateICmpSGE(first, i64(0)), b_.CreateICmpSLE(b_.CreateAdd(first, i64(lanes_)), extent));
   auto* quick = llvm::BasicBlock::Create(context_, "within", function_);
@@ -202,14 +214,16 @@ Emitter::Lanes Emitter::loaded(Id id, const Point& point) {
 Value* Emitter::inside_border(const ir::Op& op, std::size_t axis, Value* index, Value* extent, Value*& is_inside) {
   const std::int64_t step = op.list.empty() ? 1 : op.list[axis];
   const auto below = [&](Value* a, Value* n) {  // a mod n, not negative
+    const auto* number = llvm::dyn_cast<llvm::ConstantInt>(n);
+    if (number && number->getValue().isPowerOf2()) return b_.CreateAnd(a, b_.CreateSub(n, i64(1)));
     Value* rest = b_.CreateSRem(a, n);
     return b_.CreateSelect(b_.CreateICmpSLT(rest, i64(0)), b_.CreateAdd(rest, n), rest);
   };
   Value* within = nullptr;  // the group
   if (step > 1) {
     within = below(index, i64(step));
-    index = b_.CreateSDiv(b_.CreateSub(index, within), i64(step));
-    extent = b_.CreateSDiv(extent, i64(step));
+    index = b_.CreateExactSDiv(b_.CreateSub(index, within), i64(step));
+    extent = b_.CreateExactSDiv(extent, i64(step));
   }
   Value* last = b_.CreateSub(extent, i64(1));
   switch (op.border) {
@@ -247,13 +261,13 @@ Value* Emitter::load_scalar_checked(const ir::Op& op, const Source& source, std:
     }
     inside_indices.push_back(uniform(index));
   }
-  Value* value = load_from(source, op.type, inside_indices).base;
+  Value* value = load_from(source.base, source.element, place_of(source, inside_indices)).base;
   return inside ? b_.CreateSelect(inside, value, llvm::Constant::getNullValue(value->getType())) : value;
 }
 
 // A loop over the lanes: little code for what happens at borders only, and for gathers over them.
 Value* Emitter::load_lane_by_lane(const ir::Op& op, const Source& source, const Values& indices) {
-  llvm::Type* element = element_type(op.type);
+  llvm::Type* element = source.element;
   auto* vector_type = llvm::FixedVectorType::get(element, static_cast<unsigned>(lanes_));
   Value* value = accumulate(i64(lanes_), {{llvm::PoisonValue::get(vector_type), nullptr, true}},
                             [&](Value* lane, const Values& now) {
@@ -284,18 +298,23 @@ Value* Emitter::to_memory(ir::Type type, Value* value) {
   return b_.CreateZExt(value, like(memory_type(type), value));
 }
 
-Emitter::Lanes Emitter::load_from(Value* base, ir::Type type, const Lanes& offset, bool is_input) {
-  llvm::Type* element = memory_type(type);
+Value* Emitter::element_at(llvm::Type* element, Value* base, Value* place) {
+  const auto [start, number] = without_number(place);
+  Value* address = b_.CreateInBoundsGEP(element, base, start);
+  return number == 0 ? address : b_.CreateInBoundsGEP(element, address, i64(number));
+}
+
+Emitter::Lanes Emitter::load_from(Value* base, llvm::Type* element, const Lanes& offset, Value* ahead) {
+  const llvm::Align align = align_of(element);
   if (offset.is_uniform()) {
-    Value* address = b_.CreateInBoundsGEP(element, base, offset.base);
-    return uniform(from_memory(type, b_.CreateAlignedLoad(element, address, align_of(type))));
+    Value* address = element_at(element, base, offset.base);
+    return uniform(b_.CreateAlignedLoad(element, address, align));
   }
   auto* of = llvm::FixedVectorType::get(element, static_cast<unsigned>(lanes_));
   if (!offset.is_vector && is_one(offset.stride)) {
-    Value* address = b_.CreateInBoundsGEP(element, base, offset.base);
-    if (streaming_ && is_input && host_.level == VectorLevel::avx512)
-      prefetch(base, address, static_cast<std::int64_t>(lanes_) * ir::bits_of(type) / 8);
-    return varying(from_memory(type, b_.CreateAlignedLoad(of, address, align_of(type))));
+    Value* address = element_at(element, base, offset.base);
+    if (ahead) prefetch(base, offset.base, element, ahead);
+    return varying(b_.CreateAlignedLoad(of, address, align));
   }
   Value* value = llvm::PoisonValue::get(of);
   Value* step = offset.base;
@@ -306,43 +325,71 @@ Emitter::Lanes Emitter::load_from(Value* base, ir::Type type, const Lanes& offse
     } else {
       step = b_.CreateAdd(step, offset.stride);
     }
-    Value* one = b_.CreateAlignedLoad(element, b_.CreateInBoundsGEP(element, base, place), align_of(type));
+    Value* one = b_.CreateAlignedLoad(element, b_.CreateInBoundsGEP(element, base, place), align);
     value = b_.CreateInsertElement(value, one, static_cast<std::uint64_t>(lane));
   }
-  return varying(from_memory(type, value));
+  return varying(value);
 }
 
-// Far ahead, once a cache line. 2 KiB: what measured best for two streams in and one out at 64 MiB, on a Xeon with
-// AVX-512. Zen 3, which stands here for the processors without, lost 7 % of its speed by it on a busy machine.
-void Emitter::prefetch(Value* base, Value* address, std::int64_t bytes) {
+// How far ahead of a load the memory is asked for; null where it is not worth it.
+Value* Emitter::bytes_ahead(const ir::Op& op) {
+  if (op.code != Code::load) return nullptr;
+  // What measured best for two streams in and one out at 64 MiB, on a Xeon with AVX-512. Zen 3, which stands here for
+  // the processors without, lost 7 % of its speed by it on a busy machine.
+  constexpr std::int64_t along_the_row = 2048;
+  if (streaming_) return host_.level == VectorLevel::avx512 ? i64(along_the_row) : nullptr;
+  // In a tile with stages: the next row. The rows of a tile are pieces that the processor does not foresee, and what
+  // waits for each of them took a fifth of a blur's time.
+  const bool is_cut = !tiling_.extents.empty() && tiling_.extents.back() > 1;
+  const std::vector<Value*>& dims = dims_[static_cast<std::size_t>(op.index)];
+  if (!is_cut || computing_ == ir::none || dims.size() < 2) return nullptr;
+  const int bits = ir::bits_of(program_.buffers[static_cast<std::size_t>(op.index)].type);
+  return b_.CreateMul(dims.back(), i64(bits / 8));
+}
+
+// Once a cache line, not for each of the neighbours that are loaded from it.
+void Emitter::prefetch(Value* base, Value* place, llvm::Type* element, Value* ahead) {
   constexpr std::int64_t line = 64;
-  constexpr std::int64_t ahead = 2048;
-  std::int64_t& since = prefetched_[base];
-  if (since == 0) {
-    Value* at = b_.CreateConstGEP1_64(b_.getInt8Ty(), address, ahead);
-    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {at->getType()},
-                       {at, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
-  }
-  since = (since + bytes) % line;
+  const auto [start, number] = without_number(place);
+  const std::int64_t bytes = number * static_cast<std::int64_t>(element->getScalarSizeInBits()) / 8;
+  if (bytes < 0 || !prefetched_.emplace(base, start, bytes / line).second) return;
+  Value* address = b_.CreateGEP(element, base, start);
+  Value* at = b_.CreateGEP(b_.getInt8Ty(), address, b_.CreateAdd(ahead, i64(bytes / line * line)));
+  b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {at->getType()}, {at, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+}
+
+int Emitter::scratch_bits(Id id) const {
+  const int bits = widths().bits[static_cast<std::size_t>(id)];
+  // What a loop carries and nobody asks for has its place all the same.
+  return widths().is_narrow(id) && bits != 0 ? bits : ir::bits_of(program_[id].type);
+}
+
+llvm::Type* Emitter::scratch_type(Id id) {
+  return widths().is_narrow(id) ? b_.getIntNTy(static_cast<unsigned>(scratch_bits(id))) : memory_type(program_[id].type);
 }
 
 Emitter::Lanes Emitter::from_scratch(Id id, const Point& point) {
+  const ir::Type type = program_[id].type;
   const std::vector<Value*> extents = extents_of(id);
-  return load_from(scratch_of_.at(id), program_[id].type, offset_of({point.data(), point.size()}, extents));
+  Lanes value = load_from(scratch_of_.at(id), scratch_type(id), offset_of({point.data(), point.size()}, extents));
+  value.base = from_memory(type, value.base);
+  return value;
 }
 
 void Emitter::to_scratch(Id id, const Point& point, const Lanes& value) {
   const std::vector<Value*> extents = extents_of(id);
-  store_at(scratch_of_.at(id), program_[id].type, offset_of({point.data(), point.size()}, extents), value, false);
+  const Lanes offset = offset_of({point.data(), point.size()}, extents);
+  store_at(scratch_of_.at(id), program_[id].type, offset, resized(id, value, scratch_bits(id)), false);
 }
 
 void Emitter::store_at(Value* base, ir::Type type, const Lanes& offset, const Lanes& value, bool streaming) {
-  llvm::Type* element = memory_type(type);
-  Value* address = b_.CreateInBoundsGEP(element, base, offset.base);
   Value* stored = to_memory(type, offset.is_uniform() ? value.base : vector(value));
+  llvm::Type* element = stored->getType()->getScalarType();
+  Value* address = element_at(element, base, offset.base);
   const bool is_past_caches = streaming && !offset.is_uniform();
-  const auto bytes = static_cast<std::uint64_t>(lanes_ * ir::bits_of(type) / 8);
-  llvm::StoreInst* store = b_.CreateAlignedStore(stored, address, is_past_caches ? llvm::Align(bytes) : align_of(type));
+  const llvm::Align align = align_of(element);
+  const auto bytes = static_cast<std::uint64_t>(lanes_) * align.value();
+  llvm::StoreInst* store = b_.CreateAlignedStore(stored, address, is_past_caches ? llvm::Align(bytes) : align);
   if (!is_past_caches) return;
   store->setMetadata(llvm::LLVMContext::MD_nontemporal,
                      llvm::MDNode::get(context_, llvm::ConstantAsMetadata::get(b_.getInt32(1))));

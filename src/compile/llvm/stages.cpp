@@ -50,6 +50,7 @@ struct Emitter::Stage {
   int vectors = 1;                                          // at a time along the last axis
   int rows = 1;                                             // at a time along the one before it
   std::function<Value*(const Point&)> alignment = nullptr;  // elements until stores are aligned
+  bool can_repeat = false;                                  // computing a point twice gives the same
 };
 
 Emitter::Emitter(llvm::Module& module, const ir::Program& program, const Tiling& tiling, const Host& host)
@@ -60,7 +61,11 @@ Emitter::Emitter(llvm::Module& module, const ir::Program& program, const Tiling&
       host_(host),
       analysis_(program, tiling),
       b_(context_),
-      natural_lanes_(std::max(1, static_cast<int>(host.vector_bits) / analysis_.lane_bits)) {}
+      natural_lanes_(std::max(1, static_cast<int>(host.vector_bits) / analysis_.lane_bits)) {
+  // u8 that are computed in more bits: two vectors at a time, which become one again when they are stored.
+  are_lanes_doubled_ = program.buffers.front().type == ir::Type::u8 && (analysis_.lane_bits == 16 || analysis_.lane_bits == 32);
+  if (are_lanes_doubled_) natural_lanes_ *= 2;
+}
 
 // Stores past the caches need whole aligned vectors, and loops that are bound by memory.
 bool Emitter::can_stream() const {
@@ -118,7 +123,7 @@ std::vector<Value*> Emitter::extents_of(Id id) {
 }
 
 Value* Emitter::scratch_bytes(Id id) {
-  Value* bytes = i64(ir::bits_of(program_[id].type) / 8);
+  Value* bytes = i64(scratch_bits(id) / 8);
   for (Value* extent : extents_of(id)) bytes = b_.CreateMul(bytes, extent);
   return b_.CreateAnd(b_.CreateAdd(bytes, i64(scratch_alignment - 1)), i64(-scratch_alignment));
 }
@@ -258,8 +263,8 @@ void Emitter::emit_region(int region) {
 
 int Emitter::vectors_for(int cost) const {
   // Enough to keep the units busy, few enough to keep code and registers small.
-  if (cost <= 8) return 4;
-  return cost <= 24 ? 2 : 1;
+  const int vectors = cost <= 8 ? 4 : cost <= 24 ? 2 : 1;
+  return are_lanes_doubled_ ? std::max(1, vectors / 2) : vectors;
 }
 
 void Emitter::emit_materialised(Id id) {
@@ -272,6 +277,7 @@ void Emitter::emit_materialised(Id id) {
   Stage stage;
   stage.root = id;
   stage.vectors = is_reduction(op.code) ? 4 : 2;
+  stage.can_repeat = true;
   stage.body = [&, id](const Points& points) {
     const Values values = compute_anew(id, points);
     for (std::size_t i = 0; i < points.size(); ++i) to_scratch(id, points[i], values[i]);
@@ -311,7 +317,7 @@ void Emitter::emit_row_reduction(Id id) {
                       natural_lanes_ > 1 ? i64(1) : nullptr, false};
         at.push_back(row);
       }
-      Values next = eval(operand, at);
+      Values next = eval_whole(operand, at);
       for (std::size_t u = 0; u < next.size(); ++u) {
         next[u] = varying(combine(op.code, type, vector(next[u]), now[u].base));
       }
@@ -324,7 +330,7 @@ void Emitter::emit_row_reduction(Id id) {
     Value* done = b_.CreateMul(steps, i64(step));
     const Values rest = accumulate(b_.CreateSub(length, done), {uniform(sum)}, [&](Value* counter, const Values& now) {
       row.back() = uniform(b_.CreateAdd(done, counter));
-      return Values{uniform(combine(op.code, type, eval(operand, row).base, now[0].base))};
+      return Values{uniform(combine(op.code, type, eval_whole(operand, {row})[0].base, now[0].base))};
     });
     to_scratch(id, points[0], rest[0]);
   };
@@ -341,7 +347,7 @@ void Emitter::emit_loop_stage(Id id) {
     Stage stage;
     stage.root = from;
     stage.body = [&](const Points& points) {
-      const Values values = eval(from, points);
+      const Values values = eval_whole(from, points);
       for (std::size_t i = 0; i < points.size(); ++i) {
         const Lanes offset = offset_of({points[i].data(), points[i].size()}, extents_of(as));
         store_at(to, program_[as].type, offset, values[i], false);
@@ -442,7 +448,7 @@ void Emitter::emit_store() {
       }
       asked.push_back(at);
     }
-    const Values values = eval(value, asked);
+    const Values values = eval_whole(value, asked);
     for (std::size_t i = 0; i < points.size(); ++i) {
       store_at(buffers_[0], type, offset(points[i]), values[i], streaming_ && lanes_ > 1);
     }
@@ -485,6 +491,7 @@ void Emitter::emit_axis(const std::vector<Value*>& extents, const Stage& stage, 
 void Emitter::emit_row_body(const Stage& stage, const Points& rows, Value* j, int lanes, int vectors) {
   const Scope scope(known_);
   lanes_ = lanes;
+  prefetched_.clear();
   Points points;
   for (const Point& row : rows) {
     for (int u = 0; u < vectors; ++u) {
@@ -502,7 +509,25 @@ void Emitter::emit_row_body(const Stage& stage, const Points& rows, Value* j, in
   lanes_ = 1;
 }
 
-// Loads whose last index may be over the border and depends on the last coordinate of the stage's points alone.
+// The one axis of a load's buffer whose index goes along the rows of the load, and depends on nothing else; -1: none.
+int Emitter::row_axis(const ir::Op& load) const {
+  const auto is_one = [&](Id of) {
+    std::int64_t value = 0;
+    return ir::is_constant(program_, of, value) && value == 1;
+  };
+  int found = -1;
+  const std::span<const Id> indices = ir::indices_of(load);
+  for (std::size_t axis = 0; axis < indices.size(); ++axis) {
+    const Id index = indices[axis];
+    const std::vector<Id>& shape = program_[index].shape;
+    if (shape.empty() || shape.back() != load.shape.back()) continue;
+    if (found >= 0 || !std::all_of(shape.begin(), shape.end() - 1, is_one) || !is_place(program_, index)) return -1;
+    found = static_cast<int>(axis);
+  }
+  return found;
+}
+
+// Loads that may be over the border along a row, where that depends on the last coordinate of the stage's points alone.
 void Emitter::find_row_loads(Id id, Id extent, std::vector<Id>& found, std::vector<bool>& seen) const {
   if (seen[static_cast<std::size_t>(id)]) return;
   seen[static_cast<std::size_t>(id)] = true;
@@ -513,18 +538,8 @@ void Emitter::find_row_loads(Id id, Id extent, std::vector<Id>& found, std::vect
   } else if (op.shape.empty() || op.shape.back() != extent || analysis_.is_materialised[static_cast<std::size_t>(id)]) {
     return;
   } else if (op.code == Code::load || op.code == Code::pick) {
-    const std::size_t rank = ir::indices_of(op).size();
-    if (rank == 0 || is_inside(op, rank - 1)) return;
-    const Id index = op.operands.back();
-    const std::vector<Id>& shape = program_[index].shape;
-    const auto is_one = [&](Id of) {
-      std::int64_t value = 0;
-      return ir::is_constant(program_, of, value) && value == 1;
-    };
-    if (!shape.empty() && shape.back() == extent && std::all_of(shape.begin(), shape.end() - 1, is_one) &&
-        is_place(program_, index)) {
-      found.push_back(id);
-    }
+    const int axis = row_axis(op);
+    if (axis >= 0 && !is_inside(op, static_cast<std::size_t>(axis))) found.push_back(id);
   } else if (is_elementwise(op.code) || op.code == Code::broadcast || op.code == Code::mma || op.code == Code::result) {
     for (Id operand : op.operands) find_row_loads(operand, extent, found, seen);
   }
@@ -551,9 +566,11 @@ std::pair<Value*, Value*> Emitter::safe_range(const Stage& stage, const Points& 
   lanes_ = natural_lanes_;
   for (Id id : loads) {
     const ir::Op& op = program_[id];
-    Point point(program_[op.operands.back()].shape.size(), uniform(i64(0)));
+    const int axis = row_axis(op);
+    const Id place = ir::indices_of(op)[static_cast<std::size_t>(axis)];
+    Point point(program_[place].shape.size(), uniform(i64(0)));
     point.back() = {i64(0), i64(1), false};
-    const Lanes index = eval(op.operands.back(), point);
+    const Lanes index = eval(place, point);
     const auto* stride = llvm::dyn_cast_or_null<llvm::ConstantInt>(index.stride);
     if (index.is_vector || !stride || stride->getSExtValue() < 1) continue;
     // base + stride * j is inside from ceil(-base / stride) to ceil((extent - base) / stride); below 0 does not matter.
@@ -562,11 +579,12 @@ std::pair<Value*, Value*> Emitter::safe_range(const Stage& stage, const Points& 
       return b_.CreateSDiv(b_.CreateAdd(distance, i64(stride->getSExtValue() - 1)), i64(stride->getSExtValue()));
     };
     // Of a group that is loaded together all must be inside.
-    const std::int64_t which = which_of_group(op.operands.back(), stride->getSExtValue());
+    const std::int64_t which = which_of_group(place, stride->getSExtValue());
     Value* first = b_.CreateSub(index.base, i64(which));
     Value* last = b_.CreateAdd(first, i64(stride->getSExtValue() - 1));
+    Value* extent_along = source_of(op).extents[static_cast<std::size_t>(axis)];
     begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, begin, steps(b_.CreateNeg(first)));
-    end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, steps(b_.CreateSub(source_of(op).extents.back(), last)));
+    end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, steps(b_.CreateSub(extent_along, last)));
     safe_loads_.push_back(id);
   }
   lanes_ = 1;
@@ -603,6 +621,7 @@ void Emitter::emit_row(Value* extent, const Stage& stage, const Points& rows) {
   b_.CreateCondBr(b_.CreateICmpSLT(j, extent), pick, after);
 
   b_.SetInsertPoint(pick);
+  Value* at_vector = j;
   const auto fits = [&, from = begin, to = end](std::int64_t elements) {
     return b_.CreateAnd(b_.CreateICmpSGE(j, from), b_.CreateICmpSLE(b_.CreateAdd(j, i64(elements)), to));
   };
@@ -610,7 +629,15 @@ void Emitter::emit_row(Value* extent, const Stage& stage, const Points& rows) {
     auto* pick_one = block("row.pick_one");
     b_.CreateCondBr(fits(step), vectors, pick_one);
     b_.SetInsertPoint(pick_one);
-    b_.CreateCondBr(fits(natural_lanes_), vector, one);
+    // Too few for a vector: the last one that fits, again over some points, rather than all of them one by one.
+    if (stage.can_repeat) {
+      Value* last = b_.CreateSub(end, i64(natural_lanes_));
+      Value* reaches = b_.CreateAnd(b_.CreateICmpSGE(last, begin), b_.CreateICmpSLT(j, end));
+      at_vector = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, j, last);
+      b_.CreateCondBr(b_.CreateAnd(b_.CreateICmpSGE(j, begin), reaches), vector, one);
+    } else {
+      b_.CreateCondBr(fits(natural_lanes_), vector, one);
+    }
   } else {
     b_.CreateCondBr(fits(step), vectors, one);
   }
@@ -628,8 +655,8 @@ void Emitter::emit_row(Value* extent, const Stage& stage, const Points& rows) {
   if (vector) {
     b_.SetInsertPoint(vector);
     safe_loads_ = safe;
-    emit_row_body(stage, rows, j, natural_lanes_, 1);
-    j->addIncoming(b_.CreateAdd(j, i64(natural_lanes_)), b_.GetInsertBlock());
+    emit_row_body(stage, rows, at_vector, natural_lanes_, 1);
+    j->addIncoming(b_.CreateAdd(at_vector, i64(natural_lanes_)), b_.GetInsertBlock());
     b_.CreateBr(head);
   }
   b_.SetInsertPoint(one);

@@ -44,6 +44,12 @@ Emitter::Values Emitter::eval(Id id, const Points& points) {
   return result;
 }
 
+Emitter::Values Emitter::eval_whole(Id id, const Points& points) {
+  Values values = eval(id, points);
+  for (Lanes& value : values) value = resized(id, value, ir::bits_of(program_[id].type));
+  return values;
+}
+
 // The point of an operand that a point of the result needs: aligned at the last axis, an extent of 1 has one
 // coordinate.
 Emitter::Point Emitter::operand_point(const ir::Op& op, Id operand, const Point& point) {
@@ -72,7 +78,7 @@ Emitter::Values Emitter::compute(Id id, const Points& points) {
   }
   if (is_elementwise(op.code)) {
     std::vector<Values> operands;
-    for (Id operand : op.operands) {
+    for (Id operand : widths().operands_of(id)) {
       Points mapped;
       for (const Point& point : points) mapped.push_back(operand_point(op, operand, point));
       operands.push_back(eval(operand, mapped));
@@ -81,7 +87,7 @@ Emitter::Values Emitter::compute(Id id, const Points& points) {
     for (std::size_t i = 0; i < points.size(); ++i) {
       llvm::SmallVector<Lanes, 3> at_point;
       for (const Values& operand : operands) at_point.push_back(operand[i]);
-      result.push_back(elementwise(op, {at_point.data(), at_point.size()}));
+      result.push_back(elementwise(id, {at_point.data(), at_point.size()}));
     }
     return result;
   }
@@ -314,7 +320,7 @@ Emitter::Values Emitter::inline_loop(const ir::Op& loop, Id asked, const Points&
   }
   Values initial;
   for (std::size_t j : used) {
-    for (const Lanes& value : eval(loop.operands[j + 1], points_of(j))) {
+    for (const Lanes& value : eval_whole(loop.operands[j + 1], points_of(j))) {
       const bool is_scalar = program_[region.results[j]].shape.empty();
       initial.push_back(is_scalar ? value : varying(vector(value)));
     }
@@ -327,7 +333,7 @@ Emitter::Values Emitter::inline_loop(const ir::Op& loop, Id asked, const Points&
     }
     Values result;
     for (std::size_t j : used) {
-      for (const Lanes& value : eval(region.results[j], points_of(j))) result.push_back(value);
+      for (const Lanes& value : eval_whole(region.results[j], points_of(j))) result.push_back(value);
     }
     return result;
   });
@@ -364,15 +370,15 @@ Emitter::Values Emitter::inline_mma(const ir::Op& op, const Points& points) {
   Points of_c;
   for (const Point& point : points) of_c.push_back(operand_point(op, c, point));
   Values initial;
-  for (const Lanes& value : eval(c, of_c)) initial.push_back(varying(vector(value)));
+  for (const Lanes& value : eval_whole(c, of_c)) initial.push_back(varying(vector(value)));
   return accumulate(scalar(program_[a].shape.back()), initial, [&](Value* k, const Values& sums) {
     Points of_a, of_b;
     for (const Point& point : points) {
       of_a.push_back(batch_point(a, point, point[point.size() - 2], uniform(k)));
       of_b.push_back(batch_point(b, point, uniform(k), point.back()));
     }
-    const Values left = eval(a, of_a);
-    const Values right = eval(b, of_b);
+    const Values left = eval_whole(a, of_a);
+    const Values right = eval_whole(b, of_b);
     Values result;
     for (std::size_t i = 0; i < points.size(); ++i) {
       result.push_back(varying(multiply_add(op.type, vector(left[i]), vector(right[i]), sums[i].base)));
@@ -391,7 +397,7 @@ Emitter::Values Emitter::inline_reduction(const ir::Op& op, const Points& points
   Values sums = accumulate(scalar(program_[operand].shape[axis]), initial, [&](Value* k, const Values& now) {
     Points moved = points;
     for (Point& point : moved) point[axis] = uniform(k);
-    const Values values = eval(operand, moved);
+    const Values values = eval_whole(operand, moved);
     Values result, places;
     for (std::size_t i = 0; i < points.size(); ++i) {
       Value* value = vector(values[i]);

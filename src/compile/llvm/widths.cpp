@@ -1,0 +1,198 @@
+#include "compile/llvm/widths.hpp"
+
+#include "ir/rules.hpp"
+
+#include <algorithm>
+
+namespace tessera::compile {
+
+using ir::Code;
+using ir::Id;
+using ir::Op;
+using ir::Type;
+
+namespace {
+
+constexpr int half_bits = 16;  // processors compute in no fewer, but for u8 as such
+constexpr Range half_word = {0, 65535};
+
+bool moves_points(Code code) {
+  return code == Code::broadcast || code == Code::reshape || code == Code::transpose || code == Code::slice ||
+         code == Code::pick;
+}
+
+bool is_conversion(Code code) { return code == Code::convert || code == Code::nearest; }
+
+}  // namespace
+
+Widths::Widths(const ir::Program& program, const std::vector<bool>& is_live, const std::vector<bool>& is_materialised)
+    : ranges(find_ranges(program)), bits(program.ops.size()), program_(program), is_materialised_(is_materialised) {
+  // Who asks comes after whom it asks.
+  std::vector<int> asked(program.ops.size());
+  asked[static_cast<std::size_t>(program.body().ops.back())] = ir::bits_of(program.buffers.front().type);
+  for (std::size_t id = program.ops.size(); id-- > 0;) {
+    if (!is_live[id] || asked[id] == 0) continue;
+    bits[id] = computed_bits(static_cast<Id>(id), asked[id]);
+    ask_operands(static_cast<Id>(id), asked);
+  }
+  for (std::size_t id = 0; id < program.ops.size(); ++id) {
+    if (bits[id] != 0 && passes_on(static_cast<Id>(id))) {
+      bits[id] = bits[static_cast<std::size_t>(program.ops[id].operands[0])];
+    }
+  }
+}
+
+bool Widths::is_narrow(Id id) const {
+  const Op& op = program_[id];
+  return !op.shape.empty() && ir::is_integer(op.type) && op.type != Type::s64;
+}
+
+bool Widths::passes_on(Id id) const {
+  const Op& op = program_[id];
+  if (moves_points(op.code)) return true;
+  return is_conversion(op.code) && is_narrow(id) && is_narrow(op.operands[0]) &&
+         range_of(op.type).contains(range(op.operands[0]));
+}
+
+Range Widths::range_of_operands(const Op& op) const {
+  Range all = range(op.operands[0]);
+  for (const Id operand : op.operands) all = join(all, range(operand));
+  return all;
+}
+
+// Bits for every number that it can be.
+int Widths::whole(Id id) const {
+  return std::min(ir::bits_of(program_[id].type), std::max(half_bits, bits_for(range(id))));
+}
+
+bool Widths::is_shift_by_constant(const Op& op) const {
+  std::int64_t amount = 0;
+  return (op.code == Code::shl || op.code == Code::shr) && ir::is_constant(program_, op.operands[1], amount) &&
+         amount >= 0 && amount < ir::bits_of(op.type);
+}
+
+// Whether the lower bits of the result depend on the lower bits of the operands alone.
+bool Widths::keeps_lower_bits(const Op& op) const {
+  switch (op.code) {
+    case Code::neg:
+    case Code::bit_not:
+    case Code::add:
+    case Code::sub:
+    case Code::mul:
+    case Code::fma:
+    case Code::bit_and:
+    case Code::bit_or:
+    case Code::bit_xor:
+    case Code::select:
+      return true;
+    case Code::shl:
+      return is_shift_by_constant(op);
+    default:
+      return false;
+  }
+}
+
+Widths::HighProduct Widths::high_product(Id id) const {
+  const Op& op = program_[id];
+  if (op.code != Code::shr || !is_narrow(id) || !is_shift_by_constant(op)) return {};
+  const std::int64_t shift = range(op.operands[1]).low;
+  const Id inner = op.operands[0];
+  const Op& product = program_[inner];
+  const bool is_plain = product.code == Code::mul && !range(inner).is_signed() &&
+                        !is_materialised_[static_cast<std::size_t>(inner)];
+  if (!is_plain || shift < 1 || shift > half_bits) return {};
+  for (std::size_t side = 0; side < 2; ++side) {
+    const Id factor = product.operands[side];
+    std::int64_t constant = 0;
+    if (ir::is_constant(program_, product.operands[1 - side], constant) && constant > 0 &&
+        constant <= half_word.high >> (half_bits - shift) && is_narrow(factor) && half_word.contains(range(factor))) {
+      return {factor, constant << (half_bits - shift)};
+    }
+  }
+  return {};
+}
+
+Widths::Average Widths::average(Id id) const {
+  const Op& op = program_[id];
+  const auto is_sum = [&](Id of) {
+    return program_[of].code == Code::add && !is_materialised_[static_cast<std::size_t>(of)];
+  };
+  const auto is_one = [&](Id of) { return range(of) == Range{1, 1}; };
+  if (op.code != Code::shr || !is_narrow(id) || !is_one(op.operands[1]) || !is_sum(op.operands[0])) return {};
+  const Op& outer = program_[op.operands[0]];
+  if (!is_one(outer.operands[1]) || !is_sum(outer.operands[0])) return {};
+  const Op& inner = program_[outer.operands[0]];
+  const Id a = inner.operands[0], b = inner.operands[1];
+  // A sum of u8 wraps around.
+  const bool fits = op.type != Type::u8 && half_word.contains(range(a)) && half_word.contains(range(b));
+  return fits && is_narrow(a) && is_narrow(b) ? Average{a, b} : Average{};
+}
+
+std::vector<Id> Widths::operands_of(Id id) const {
+  if (const HighProduct product = high_product(id); product.factor != ir::none) return {product.factor};
+  if (const Average of = average(id); of.a != ir::none) return {of.a, of.b};
+  return program_[id].operands;
+}
+
+int Widths::computed_bits(Id id, int asked) const {
+  const Op& op = program_[id];
+  const int most = ir::bits_of(op.type);
+  if (ir::is_comparison(op.code)) {
+    const Type type = program_[op.operands[0]].type;
+    if (op.shape.empty() || !ir::is_integer(type) || type == Type::s64) return ir::bits_of(type);
+    return std::min(ir::bits_of(type), std::max(half_bits, bits_for(range_of_operands(op))));
+  }
+  if (!is_narrow(id)) return most;
+  const auto at_least = [&](int wanted) { return std::min(most, std::max(half_bits, wanted)); };
+  if (keeps_lower_bits(op)) return at_least(std::min(bits_for(range(id)), asked));
+  switch (op.code) {
+    case Code::shr:
+      if (high_product(id).factor != ir::none) return half_bits;
+      if (const Average of = average(id); of.a != ir::none) return bits_for(join(range(of.a), range(of.b)));
+      return is_shift_by_constant(op) ? whole(op.operands[0]) : most;
+    case Code::min:
+    case Code::max:
+      return at_least(bits_for(range_of_operands(op)));
+    case Code::abs:
+      return at_least(bits_for(join(range(id), range(op.operands[0]))));
+    case Code::div:
+    case Code::rem:
+      return range(op.operands[1]).low > 0 ? at_least(bits_for(range_of_operands(op))) : most;
+    case Code::convert:
+    case Code::nearest:
+      if (program_[op.operands[0]].type == Type::boolean) return at_least(half_bits);
+      return is_narrow(op.operands[0]) ? whole(op.operands[0]) : most;
+    default:
+      return most;
+  }
+}
+
+void Widths::ask_operands(Id id, std::vector<int>& asked) const {
+  const Op& op = program_[id];
+  const auto ask = [&](Id of, int wanted) {
+    int& now = asked[static_cast<std::size_t>(of)];
+    now = std::max(now, wanted);
+  };
+  for (const Id extent : op.shape) ask(extent, ir::bits_of(Type::s64));
+  if (op.code == Code::loop) {
+    for (const Id result : program_.regions[static_cast<std::size_t>(op.index)].results) ask(result, whole(result));
+  }
+  if (const HighProduct product = high_product(id); product.factor != ir::none) return ask(product.factor, half_bits);
+  if (const Average of = average(id); of.a != ir::none) {
+    ask(of.a, half_bits);
+    return ask(of.b, half_bits);
+  }
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    const Id operand = op.operands[i];
+    const bool is_operand_narrow = ir::is_integer(program_[operand].type);
+    if (i == 0 && passes_on(id)) {
+      ask(operand, asked[static_cast<std::size_t>(id)]);
+    } else if (is_operand_narrow && is_narrow(id) && keeps_lower_bits(op)) {
+      ask(operand, bits[static_cast<std::size_t>(id)]);
+    } else {
+      ask(operand, whole(operand));
+    }
+  }
+}
+
+}  // namespace tessera::compile

@@ -1,0 +1,55 @@
+#pragma once
+
+#include "compile/llvm/range.hpp"
+#include "ir/ir.hpp"
+
+#include <vector>
+
+namespace tessera::compile {
+
+// In how many bits integers are computed: as few as their ranges and their users need, never more than their types
+// have. Fewer bits are more lanes, and less memory for what is materialised.
+//
+// A sum, difference, product and the like are right in their lower bits if those of the operands are: they are computed
+// in no more bits than anybody asks of them. Others (shifts to the right, comparisons, minimum) need their operands
+// whole. s64, which are places as a rule, and values of rank 0 keep the bits of their types.
+struct Widths {
+  Widths(const ir::Program& program, const std::vector<bool>& is_live, const std::vector<bool>& is_materialised);
+
+  std::vector<Range> ranges;
+  std::vector<int> bits;  // by value; of a comparison, those that its operands are compared in. 0: nobody asks for it
+
+  // (a * c) >> k as the upper half of a 16-bit product: of a and of c << (16 - k). factor none: it is something else.
+  struct HighProduct {
+    ir::Id factor = ir::none;
+    std::int64_t constant = 0;
+  };
+  HighProduct high_product(ir::Id id) const;
+  // (a + b + 1) >> 1, in the bits of a and b.
+  struct Average {
+    ir::Id a = ir::none;
+    ir::Id b = ir::none;
+  };
+  Average average(ir::Id id) const;
+  // What is asked when an element-wise value is computed: its operands, or of such a form what it comes down to.
+  std::vector<ir::Id> operands_of(ir::Id id) const;
+
+  // Whether a value is its operand, bit for bit: moved, or of another type that holds all its numbers.
+  bool passes_on(ir::Id id) const;
+  // Whether it may have fewer bits than its type.
+  bool is_narrow(ir::Id id) const;
+  const Range& range(ir::Id id) const { return ranges[static_cast<std::size_t>(id)]; }
+  Range range_of_operands(const ir::Op& op) const;
+
+ private:
+  int whole(ir::Id id) const;
+  int computed_bits(ir::Id id, int asked) const;
+  void ask_operands(ir::Id id, std::vector<int>& asked) const;
+  bool is_shift_by_constant(const ir::Op& op) const;
+  bool keeps_lower_bits(const ir::Op& op) const;
+
+  const ir::Program& program_;
+  const std::vector<bool>& is_materialised_;
+};
+
+}  // namespace tessera::compile
