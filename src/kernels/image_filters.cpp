@@ -127,10 +127,10 @@ Tile blurred(const Output& z, const Input& x, const Weights& weights, int step) 
 //
 // With the sums s[i] of rows and mean[i] = (s[-i] + s[i] + 1) >> 1, let
 //   high = (s[0] * w[0] >> 8) + the sum over i of (mean[i] * 2 * w[i] >> 8)
-// All s are at most 255 * 256 and the weights sum to 256, so high is at most 255 * 256. It is nearly sum / 256: it is too
-// large by less than 1/2 (w[i] / 256 for each i, where s[-i] + s[i] is odd), and too small by less than 65 (1 for each
-// term). So n = (sum + 32768) >> 8 is one of high … high + 255, and t, the lower 8 bits of n, tell which: they follow
-// from the lower 16 bits of sum. The result, n >> 8, is (high + 255 - t) >> 8, where nothing exceeds 65535.
+// All s are at most 255 * 256 and the weights sum to 256, so high is at most 255 * 256. It is nearly sum / 256: it is
+// too large by less than 1/2 (w[i] / 256 for each i, where s[-i] + s[i] is odd), and too small by less than 65 (1 for
+// each term). So n = (sum + 32768) >> 8 is one of high … high + 255, and t, the lower 8 bits of n, tell which: they
+// follow from the lower 16 bits of sum. The result, n >> 8, is (high + 255 - t) >> 8, where nothing exceeds 65535.
 Tile blurred_to_u8(const Output& z, const Input& x, const Weights& weights, int step) {
   const Tile sums = blurred_rows(z, x, weights, step);
   const auto row = [&](int i) { return row_of(z, sums, weights.radius() + i); };
@@ -184,8 +184,8 @@ Parts blurred_in_parts(const Output& z, const Input& x, const Weights& weights, 
   return {high + (rest >> 8), rest & 255};
 }
 
-// in + amount * (in - blur), half up. The sum has 8 + 24 bits behind the point, of which the last 8 come of amount * low
-// alone: rounding that down does not change the sum rounded down.
+// in + amount * (in - blur), half up. The sum has 8 + 24 bits behind the point, of which the last 8 come of amount *
+// low alone: rounding that down does not change the sum rounded down.
 constexpr std::int64_t most_in_32_bits = 1 << 14;  // of 256ths: 2^14 * 255 * 256 + 255 * 65536 + 32768 < 2^31
 Tile sharpened_in_32_bits(const Output& z, const Input& x, const Weights& weights, int step) {
   const Tile amount = tile::detail::scalar(0);

@@ -20,7 +20,7 @@ struct Analysis {
   std::vector<bool> is_inline_loop;   // a loop that can run for each point by itself
   std::vector<bool> is_clipped;       // by output axis: the last tile is as small as what is left
 
-  std::optional<Widths> widths;       // of integers
+  std::optional<Widths> widths;  // of integers
 
   int lane_bits = 0;  // of the widest elements that the vectors hold
   int cost = 0;       // operations a point of the output, roughly

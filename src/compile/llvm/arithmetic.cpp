@@ -192,7 +192,8 @@ Value* Emitter::upper_half(Value* a, std::int64_t constant) {
   const unsigned fit = host_.vector_bits / 16;
   if (count % fit != 0 || !llvm::Triple(module_.getTargetTriple()).isX86()) {
     llvm::Type* wide = like(b_.getInt32Ty(), a);
-    Value* product = b_.CreateMul(b_.CreateZExt(a, wide), llvm::ConstantInt::get(wide, static_cast<std::uint64_t>(constant)));
+    Value* product =
+        b_.CreateMul(b_.CreateZExt(a, wide), llvm::ConstantInt::get(wide, static_cast<std::uint64_t>(constant)));
     return b_.CreateTrunc(b_.CreateLShr(product, llvm::ConstantInt::get(wide, 16)), a->getType());
   }
   const ID id = fit == 32   ? llvm::Intrinsic::x86_avx512_pmulhu_w_512

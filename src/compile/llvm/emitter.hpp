@@ -60,7 +60,7 @@ class Emitter {
   // Values at points (values.cpp).
   Values eval(ir::Id id, const Points& points);
   Lanes eval(ir::Id id, const Point& point) { return eval(id, Points{point})[0]; }
-  Values eval_whole(ir::Id id, const Points& points);  // in all bits of its type
+  Values eval_whole(ir::Id id, const Points& points);                // in all bits of its type
   llvm::Value* scalar(ir::Id id) { return eval(id, Point{}).base; }  // of a value of rank 0
   Values compute(ir::Id id, const Points& points);
   Point operand_point(const ir::Op& op, ir::Id operand, const Point& point);
@@ -80,7 +80,7 @@ class Emitter {
   llvm::Type* memory_type(ir::Type type) const;  // a boolean takes a byte
   int scratch_bits(ir::Id id) const;             // of an element of a materialised value
   llvm::Type* scratch_type(ir::Id id);
-  llvm::Value* vector(const Lanes& value);       // one value a lane
+  llvm::Value* vector(const Lanes& value);  // one value a lane
   llvm::Value* full(const Lanes& value) { return lanes_ == 1 ? value.base : vector(value); }
   Lanes uniform(llvm::Value* value) const { return {value, nullptr, false}; }
   Lanes varying(llvm::Value* value) const { return {value, nullptr, lanes_ > 1}; }
@@ -187,8 +187,8 @@ class Emitter {
 
   int natural_lanes_ = 1;
   bool are_lanes_doubled_ = false;  // natural_lanes_ are those of two registers
-  int lanes_ = 1;           // of the code being emitted now
-  bool streaming_ = false;  // the function being emitted stores past the caches
+  int lanes_ = 1;                   // of the code being emitted now
+  bool streaming_ = false;          // the function being emitted stores past the caches
   std::vector<Known> known_;
   std::vector<ir::Id> safe_loads_;  // loads whose index along the row is inside…
   Values safe_places_;              // …where the last coordinate is one of these
@@ -200,10 +200,10 @@ class Emitter {
   llvm::Value* scalars_ = nullptr;
   llvm::Value* scratch_ = nullptr;
   std::map<ir::Id, llvm::Value*> scratch_of_;
-  std::map<ir::Id, llvm::Value*> spare_of_;          // of carried values: where the next ones go
+  std::map<ir::Id, llvm::Value*> spare_of_;  // of carried values: where the next ones go
   // Lines that the loop body has asked for: of a buffer, from a place on.
   std::set<std::tuple<llvm::Value*, llvm::Value*, std::int64_t>> prefetched_;
-  ir::Id computing_ = ir::none;                      // the materialised value that is computed now
+  ir::Id computing_ = ir::none;  // the materialised value that is computed now
   std::vector<llvm::Value*> origins_, blocks_, tile_dims_;
 };
 

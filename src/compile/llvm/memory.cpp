@@ -183,7 +183,8 @@ Emitter::Lanes Emitter::loaded(Id id, const Point& point) {
   const auto at = [&] {
     const Lanes place = place_of(source, indices);
     const Group group = group_of(op, place, is_safe_here);
-    return group.step > 1 ? load_group(op, source, place, group) : load_from(source.base, source.element, place, bytes_ahead(op));
+    return group.step > 1 ? load_group(op, source, place, group)
+                          : load_from(source.base, source.element, place, bytes_ahead(op));
   };
   if (!is_row) return masked(at());
 
@@ -365,7 +366,8 @@ int Emitter::scratch_bits(Id id) const {
 }
 
 llvm::Type* Emitter::scratch_type(Id id) {
-  return widths().is_narrow(id) ? b_.getIntNTy(static_cast<unsigned>(scratch_bits(id))) : memory_type(program_[id].type);
+  return widths().is_narrow(id) ? b_.getIntNTy(static_cast<unsigned>(scratch_bits(id)))
+                                : memory_type(program_[id].type);
 }
 
 Emitter::Lanes Emitter::from_scratch(Id id, const Point& point) {

@@ -23,7 +23,8 @@ Range fit(std::int64_t low, std::int64_t high, Type type) {
 
 Range plus(const Range& a, const Range& b, Type type) {
   Range sum;
-  const bool is_out = __builtin_add_overflow(a.low, b.low, &sum.low) || __builtin_add_overflow(a.high, b.high, &sum.high);
+  const bool is_out =
+      __builtin_add_overflow(a.low, b.low, &sum.low) || __builtin_add_overflow(a.high, b.high, &sum.high);
   return is_out ? range_of(type) : fit(sum.low, sum.high, type);
 }
 

@@ -63,7 +63,8 @@ Emitter::Emitter(llvm::Module& module, const ir::Program& program, const Tiling&
       b_(context_),
       natural_lanes_(std::max(1, static_cast<int>(host.vector_bits) / analysis_.lane_bits)) {
   // u8 that are computed in more bits: two vectors at a time, which become one again when they are stored.
-  are_lanes_doubled_ = program.buffers.front().type == ir::Type::u8 && (analysis_.lane_bits == 16 || analysis_.lane_bits == 32);
+  are_lanes_doubled_ =
+      program.buffers.front().type == ir::Type::u8 && (analysis_.lane_bits == 16 || analysis_.lane_bits == 32);
   if (are_lanes_doubled_) natural_lanes_ *= 2;
 }
 

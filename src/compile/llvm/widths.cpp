@@ -98,8 +98,8 @@ Widths::HighProduct Widths::high_product(Id id) const {
   const std::int64_t shift = range(op.operands[1]).low;
   const Id inner = op.operands[0];
   const Op& product = program_[inner];
-  const bool is_plain = product.code == Code::mul && !range(inner).is_signed() &&
-                        !is_materialised_[static_cast<std::size_t>(inner)];
+  const bool is_plain =
+      product.code == Code::mul && !range(inner).is_signed() && !is_materialised_[static_cast<std::size_t>(inner)];
   if (!is_plain || shift < 1 || shift > half_bits) return {};
   for (std::size_t side = 0; side < 2; ++side) {
     const Id factor = product.operands[side];

@@ -11,8 +11,8 @@ namespace tessera::driver::cpu {
 
 namespace {
 
-// Asked once: the C library reads a file for each answer, which takes 7 µs; the pieces of a matmul of 256 took a quarter
-// longer.
+// Asked once: the C library reads a file for each answer, which takes 7 µs; the pieces of a matmul of 256 took a
+// quarter longer.
 unsigned workers() {
   static const unsigned count = std::max(1U, std::thread::hardware_concurrency());
   return count;
