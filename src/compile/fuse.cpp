@@ -538,7 +538,9 @@ Id Fusion::read_part(Builder& make, const Op& op, const std::vector<Id>& indices
       continue;
     }
     const Line line = *line_of(make, indices[axis]);  // base and whole as this program has them
-    Id length = make.index(reach.last - reach.first + 1);
+    // Whole groups: one element less in each row of a part would leave its last vector half empty.
+    const std::int64_t group = std::max<std::int64_t>(1, line.scale);
+    Id length = make.index((reach.last - reach.first + group) / group * group);
     if (line.scale != 0 && line.whole != ir::none) {
       const Id scaled = make.binary(Code::mul, line.whole, make.index(line.scale));
       length = make.binary(Code::add, scaled, length);

@@ -23,7 +23,9 @@ struct Analysis {
   std::optional<Widths> widths;  // of integers
 
   int lane_bits = 0;  // of the widest elements that the vectors hold
-  int cost = 0;       // operations a point of the output, roughly
+  // The same of the stage that computes a value.
+  int lane_bits_of(ir::Id root) const;
+  int cost = 0;  // operations a point of the output, roughly
   bool has_mma = false;
 
  private:
@@ -31,11 +33,13 @@ struct Analysis {
   void find_inline_loops();
   void find_materialised();
   void find_widths();
+  int own_lane_bits(ir::Id id) const;
   bool depends_on(ir::Id id, int region) const;
   bool is_pointwise_in(ir::Id id, int region, std::vector<signed char>& known) const;
   int cost_of(ir::Id id, std::vector<int>& known) const;
 
   const ir::Program& program_;
+  bool has_wide_data_ = false;
 };
 
 // Whether an op computes each point from the same point of its operands.

@@ -168,6 +168,7 @@ class Emitter {
   bool is_own_stage(ir::Id id) const;
   const Widths& widths() const { return *analysis_.widths; }
   bool is_materialised(ir::Id id) const { return analysis_.is_materialised[static_cast<std::size_t>(id)]; }
+  void use_lanes(int bits);
   int vectors_for(int cost) const;
   Values compute_anew(ir::Id id, const Points& points);
   std::vector<ir::Id> kept_values() const;

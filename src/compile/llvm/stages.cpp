@@ -60,11 +60,15 @@ Emitter::Emitter(llvm::Module& module, const ir::Program& program, const Tiling&
       tiling_(tiling),
       host_(host),
       analysis_(program, tiling),
-      b_(context_),
-      natural_lanes_(std::max(1, static_cast<int>(host.vector_bits) / analysis_.lane_bits)) {
+      b_(context_) {
+  use_lanes(analysis_.lane_bits);
+}
+
+// Stages of fewer bits have more lanes.
+void Emitter::use_lanes(int bits) {
+  natural_lanes_ = std::max(1, static_cast<int>(host_.vector_bits) / bits);
   // u8 that are computed in more bits: two vectors at a time, which become one again when they are stored.
-  are_lanes_doubled_ =
-      program.buffers.front().type == ir::Type::u8 && (analysis_.lane_bits == 16 || analysis_.lane_bits == 32);
+  are_lanes_doubled_ = program_.buffers.front().type == ir::Type::u8 && (bits == 16 || bits == 32);
   if (are_lanes_doubled_) natural_lanes_ *= 2;
 }
 
@@ -270,6 +274,7 @@ int Emitter::vectors_for(int cost) const {
 
 void Emitter::emit_materialised(Id id) {
   const ir::Op& op = program_[id];
+  use_lanes(analysis_.lane_bits_of(id));
   const Scope scope(known_);
   if (is_reduction(op.code) && op.code != Code::argmax && op.axis + 1 == static_cast<int>(op.shape.size())) {
     emit_row_reduction(id);
@@ -341,6 +346,7 @@ void Emitter::emit_row_reduction(Id id) {
 // A loop whose values need each other at other points: its body is a region of stages.
 void Emitter::emit_loop_stage(Id id) {
   const ir::Op& loop = program_[id];
+  use_lanes(analysis_.lane_bits);
   const ir::Region& region = program_.regions[static_cast<std::size_t>(loop.index)];
   const std::size_t carried = region.results.size();
   const auto fill = [&](Id from, Id as, Value* to) {
@@ -405,6 +411,7 @@ void Emitter::emit_loop_stage(Id id) {
 
 void Emitter::emit_store() {
   const Id value = program_.stored();
+  use_lanes(analysis_.lane_bits_of(value));
   const std::vector<Id>& shape = program_[value].shape;
   const ir::Type type = program_.buffers[0].type;
   std::vector<Value*> extents;
