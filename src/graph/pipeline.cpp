@@ -104,13 +104,17 @@ std::vector<std::string> order_warnings(const PipelineGraph& graph) {
   return warnings;
 }
 
-void throw_problems(const PipelineGraph& graph, std::vector<Problem> problems) {
-  std::ranges::stable_sort(problems, {}, &Problem::stage);
+void throw_problems(const PipelineGraph& graph, const std::vector<Problem>& problems) {
   std::string message = text("pipeline: ", problems.size(), problems.size() == 1 ? " problem:" : " problems:");
-  for (const Problem& problem : problems) {
-    message += text("\n  ", graph.stages[problem.stage].describe(problem.stage), ": ", problem.what);
+  const Problem* first = nullptr;
+  for (std::size_t s = 0; s < graph.stages.size(); ++s) {
+    for (const Problem& problem : problems) {
+      if (problem.stage != s) continue;
+      message += text("\n  ", graph.stages[s].describe(s), ": ", problem.what);
+      if (!first) first = &problem;
+    }
   }
-  throw Error(problems.front().code, message);
+  throw Error(first->code, message);
 }
 
 namespace {

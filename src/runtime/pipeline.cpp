@@ -217,7 +217,7 @@ std::string Pipeline::to_json() const {
   std::vector<Buffer> buffers;
   std::vector<graph::Problem> problems;
   const graph::PipelineGraph graph = pipeline.graph(buffers, problems);
-  if (!problems.empty()) throw_problems(graph, std::move(problems));
+  if (!problems.empty()) throw_problems(graph, problems);
   return graph::to_json(graph, pipeline.options);
 }
 

@@ -247,7 +247,7 @@ std::shared_ptr<PipelinePlan> make_plan(const PipelineState& pipeline, const std
     }
   }
   std::ranges::move(order_problems(graph), std::back_inserter(problems));
-  if (!problems.empty()) throw_problems(graph, std::move(problems));
+  if (!problems.empty()) throw_problems(graph, problems);
 
   plan->warnings = order_warnings(graph);
   plan->plan = plan_of(graph, groups_of(graph, values, pipeline.options.fuse));
