@@ -8,6 +8,7 @@ namespace {
 
 std::vector<std::size_t> buffers_of(const std::vector<Use>& uses) {
   std::vector<std::size_t> buffers;
+  buffers.reserve(uses.size());
   for (const Use& use : uses) buffers.push_back(use.buffer);
   return buffers;
 }
@@ -29,6 +30,7 @@ std::string_view reason_of(const PipelineStage& stage, bool fuse) {
 
 std::vector<Group> groups_of(const PipelineGraph& graph, const std::vector<Value>&, bool fuse) {
   std::vector<Group> groups;
+  groups.reserve(graph.stages.size());
   for (std::size_t s = 0; s < graph.stages.size(); ++s) {
     const PipelineStage& stage = graph.stages[s];
     groups.push_back({.stages = {s},

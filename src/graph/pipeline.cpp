@@ -31,6 +31,7 @@ std::size_t PipelineGraph::param_number(std::string_view name) const noexcept {
 Value substituted(const Value& value, const PipelineGraph& graph, const std::vector<Value>& values) {
   if (value.is_list()) {
     Value::List items;
+    items.reserve(value.items().size());
     for (const Value& item : value.items()) items.push_back(substituted(item, graph, values));
     return items;
   }
@@ -38,6 +39,7 @@ Value substituted(const Value& value, const PipelineGraph& graph, const std::vec
   const std::size_t number = graph.param_number(value.parameter_name());
   if (number < values.size()) return values[number];
   std::vector<std::string_view> names;
+  names.reserve(graph.params.size());
   for (const Param& param : graph.params) names.push_back(param.name);
   throw Error(Errc::unknown_parameter, text("the pipeline has no parameter '", value.parameter_name(), "'",
                                             core::suggestion(value.parameter_name(), names)));
@@ -121,6 +123,7 @@ namespace {
 
 std::vector<kernels::Operand> operands_of(const std::vector<Use>& uses) {
   std::vector<kernels::Operand> operands;
+  operands.reserve(uses.size());
   for (const Use& use : uses) operands.push_back({use.dtype, &use.shape});
   return operands;
 }
@@ -143,6 +146,7 @@ StageCall::StageCall(const PipelineStage& stage, const Params& params)
 
 ir::Program StageCall::program(const kernels::Plan& plan) const {
   std::vector<std::vector<std::int64_t>> dims;
+  dims.reserve(plan.shapes.size());
   for (const Shape& shape : plan.shapes) dims.emplace_back(shape.begin(), shape.end());
   return kernels::trace(call_, plan, dims);
 }

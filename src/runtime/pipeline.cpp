@@ -67,6 +67,7 @@ namespace {
 
 std::vector<Buffer> to_vector(const BufferList& list) {
   std::vector<Buffer> buffers;
+  buffers.reserve(list.size());
   for (std::size_t i = 0; i < list.size(); ++i) buffers.push_back(list[i]);
   return buffers;
 }

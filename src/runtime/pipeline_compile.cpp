@@ -302,6 +302,7 @@ void check_names(const PipelineState& pipeline, const Bindings& bindings) {
     if (is_param)
       throw Error(Errc::invalid_argument, text("pipeline: '", binding.name, "' is a parameter: bind a value"));
     std::vector<std::string_view> names;
+    names.reserve(pipeline.params.size());
     for (const Param& param : pipeline.params) names.push_back(param.name);
     for (const PipelineState::Placeholder& one : pipeline.placeholders) {
       if (one.kind == PipelineBuffer::Kind::slot) names.push_back(one.name);
