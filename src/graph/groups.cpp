@@ -19,6 +19,7 @@ namespace {
 
 std::vector<std::size_t> buffers_of(const std::vector<Use>& uses) {
   std::vector<std::size_t> buffers;
+  buffers.reserve(uses.size());
   for (const Use& use : uses) buffers.push_back(use.buffer);
   return buffers;
 }

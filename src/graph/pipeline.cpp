@@ -31,6 +31,7 @@ std::size_t PipelineGraph::param_number(std::string_view name) const noexcept {
 Value substituted(const Value& value, const PipelineGraph& graph, const std::vector<Value>& values) {
   if (value.is_list()) {
     Value::List items;
+    items.reserve(value.items().size());
     for (const Value& item : value.items()) items.push_back(substituted(item, graph, values));
     return items;
   }
@@ -38,6 +39,7 @@ Value substituted(const Value& value, const PipelineGraph& graph, const std::vec
   const std::size_t number = graph.param_number(value.parameter_name());
   if (number < values.size()) return values[number];
   std::vector<std::string_view> names;
+  names.reserve(graph.params.size());
   for (const Param& param : graph.params) names.push_back(param.name);
   throw Error(Errc::unknown_parameter, text("the pipeline has no parameter '", value.parameter_name(), "'",
                                             core::suggestion(value.parameter_name(), names)));
@@ -104,19 +106,24 @@ std::vector<std::string> order_warnings(const PipelineGraph& graph) {
   return warnings;
 }
 
-void throw_problems(const PipelineGraph& graph, std::vector<Problem> problems) {
-  std::ranges::stable_sort(problems, {}, &Problem::stage);
+void throw_problems(const PipelineGraph& graph, const std::vector<Problem>& problems) {
   std::string message = text("pipeline: ", problems.size(), problems.size() == 1 ? " problem:" : " problems:");
-  for (const Problem& problem : problems) {
-    message += text("\n  ", graph.stages[problem.stage].describe(problem.stage), ": ", problem.what);
+  const Problem* first = nullptr;
+  for (std::size_t s = 0; s < graph.stages.size(); ++s) {
+    for (const Problem& problem : problems) {
+      if (problem.stage != s) continue;
+      message += text("\n  ", graph.stages[s].describe(s), ": ", problem.what);
+      if (!first) first = &problem;
+    }
   }
-  throw Error(problems.front().code, message);
+  throw Error(first->code, message);
 }
 
 namespace {
 
 std::vector<kernels::Operand> operands_of(const std::vector<Use>& uses) {
   std::vector<kernels::Operand> operands;
+  operands.reserve(uses.size());
   for (const Use& use : uses) operands.push_back({use.dtype, &use.shape});
   return operands;
 }

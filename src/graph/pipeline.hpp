@@ -68,7 +68,7 @@ Params substituted(const Params& params, const PipelineGraph& graph, const std::
 // Whether they have a parameter of the pipeline in them.
 bool uses_parameters(const Params& params);
 
-// One mistake of a stage's; or, with stage_count, one of the pipeline.
+// One mistake of a stage's.
 struct Problem {
   std::size_t stage = 0;
   Errc code = Errc::invalid_argument;
@@ -78,8 +78,8 @@ struct Problem {
 std::vector<Problem> order_problems(const PipelineGraph& graph);
 // What is allowed but hardly meant: temporaries that nobody reads.
 std::vector<std::string> order_warnings(const PipelineGraph& graph);
-// All of them as one Error; they must not be empty.
-[[noreturn]] void throw_problems(const PipelineGraph& graph, std::vector<Problem> problems);
+// All of them as one Error, in the order of the stages; they must not be empty.
+[[noreturn]] void throw_problems(const PipelineGraph& graph, const std::vector<Problem>& problems);
 
 // How a kernel stage is done, as fusion wants to see it: its plan, and its program over the axes that the plan has,
 // made for these extents (-1: any). The call looks at the stage and at `params`, which must be substituted and outlive

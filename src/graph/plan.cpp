@@ -1,7 +1,7 @@
 #include "graph/plan.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <utility>
 
 namespace tessera::graph {
 
@@ -94,8 +94,10 @@ void set_places(const PipelineGraph& graph, Plan& plan) {
   for (std::size_t b = 0; b < graph.buffers.size(); ++b) {
     if (graph.buffers[b].kind == PipelineBuffer::Kind::temporary && !users[b].empty()) temporaries.push_back(b);
   }
-  std::ranges::stable_sort(temporaries, std::ranges::greater(),
-                           [&](std::size_t b) { return bytes_of(graph.buffers[b]); });
+  std::ranges::sort(temporaries, [&](std::size_t a, std::size_t b) {
+    const std::size_t a_bytes = bytes_of(graph.buffers[a]), b_bytes = bytes_of(graph.buffers[b]);
+    return a_bytes != b_bytes ? a_bytes > b_bytes : a < b;
+  });
   plan.place_of.resize(graph.buffers.size());
   for (const std::size_t temporary : temporaries) {
     const auto has_room = [&](const Place& place) {

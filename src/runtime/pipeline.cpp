@@ -67,6 +67,7 @@ namespace {
 
 std::vector<Buffer> to_vector(const BufferList& list) {
   std::vector<Buffer> buffers;
+  buffers.reserve(list.size());
   for (std::size_t i = 0; i < list.size(); ++i) buffers.push_back(list[i]);
   return buffers;
 }
@@ -217,7 +218,7 @@ std::string Pipeline::to_json() const {
   std::vector<Buffer> buffers;
   std::vector<graph::Problem> problems;
   const graph::PipelineGraph graph = pipeline.graph(buffers, problems);
-  if (!problems.empty()) throw_problems(graph, std::move(problems));
+  if (!problems.empty()) throw_problems(graph, problems);
   return graph::to_json(graph, pipeline.options);
 }
 

@@ -282,7 +282,7 @@ std::shared_ptr<PipelinePlan> make_plan(const PipelineState& pipeline, const std
     }
   }
   std::ranges::move(order_problems(graph), std::back_inserter(problems));
-  if (!problems.empty()) throw_problems(graph, std::move(problems));
+  if (!problems.empty()) throw_problems(graph, problems);
 
   plan->warnings = order_warnings(graph);
   plan->plan = plan_of(graph, groups_of(graph, values, pipeline.options.fuse));
@@ -337,6 +337,7 @@ void check_names(const PipelineState& pipeline, const Bindings& bindings) {
     if (is_param)
       throw Error(Errc::invalid_argument, text("pipeline: '", binding.name, "' is a parameter: bind a value"));
     std::vector<std::string_view> names;
+    names.reserve(pipeline.params.size());
     for (const Param& param : pipeline.params) names.push_back(param.name);
     for (const PipelineState::Placeholder& one : pipeline.placeholders) {
       if (one.kind == PipelineBuffer::Kind::slot) names.push_back(one.name);

@@ -129,6 +129,8 @@ void keep_times(Node& join) noexcept;
 // The groups of a run that have not started are cancelled.
 void stop_run(Node& join, Errc reason, std::string_view why);
 
+// Calls the function of a call stage (host_call.cpp). Throws what it throws, as an Error.
+void call_host_function(const CompiledGroup& group, Node& node);
 // Errc::invalid_argument if this thread is in a call stage that uses the storage: it would wait for itself.
 void expect_not_in_call(const Storage& storage, bool writes, std::string_view label);
 

@@ -273,10 +273,12 @@ std::string difference(const Device& device, const RandomPipeline& random, bool 
     bindings.emplace_back(name, given[b]);
   }
   for (const RandomStage& stage : random.stages) add_stage(pipeline, stage, handles);
+  std::vector<Command> runs;
   for (int round = 0; round < 2; ++round) {
     for (const RandomStage& stage : random.stages) run_stage(device, stage, expected);
-    pipeline.submit(bindings);
+    runs.push_back(pipeline.submit(bindings));
   }
+  wait_all(runs);  // throws if it was refused
   for (std::size_t b = 0; b < given.size(); ++b) {
     if (random.buffers[b].owner == RandomBuffer::Owner::pipeline) continue;
     if (!is_same(given[b], expected[b])) return "buffer " + std::to_string(b) + " differs";

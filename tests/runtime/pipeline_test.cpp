@@ -49,7 +49,9 @@ TEST_P(Pipelines, Stages_run_in_the_order_of_their_buffers) {
 
 TEST_P(Pipelines, An_empty_one_runs) {
   pipeline.run();
-  EXPECT_EQ(pipeline.submit().poll(), Status::completed);
+  const Command command = pipeline.submit();
+  command.wait();
+  EXPECT_EQ(command.poll(), Status::completed);
   EXPECT_EQ(pipeline.explain().substr(0, 30), "pipeline: 0 stages in 0 groups");
 }
 

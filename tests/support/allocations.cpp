@@ -1,13 +1,21 @@
 // Counts what the program takes from the heap. A file of its own, so that no compiler sees through it.
 #include "support/allocations.hpp"
 
+#include "support/program.hpp"
+
 #include <atomic>
 #include <cstdlib>
 #include <new>
 
 namespace {
-
 std::atomic<std::size_t> count{0};
+}
+
+std::size_t tessera::test::allocations() noexcept { return count; }
+
+#ifndef TESSERA_TEST_SANITIZED  // sanitizers have their own
+
+namespace {
 
 void* allocate(std::size_t size, std::size_t alignment) {
   ++count;
@@ -17,8 +25,6 @@ void* allocate(std::size_t size, std::size_t alignment) {
 
 }  // namespace
 
-std::size_t tessera::test::allocations() noexcept { return count; }
-
 void* operator new(std::size_t size) { return allocate(size == 0 ? 1 : size, alignof(std::max_align_t)); }
 void* operator new(std::size_t size, std::align_val_t alignment) {
   return allocate(size, static_cast<std::size_t>(alignment));
@@ -27,3 +33,5 @@ void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+#endif
