@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view usage =
     "Usage: tessera_demo [--out DIR]\n"
-    "  --out DIR   where trace.json and timeline.svg go (default: build/demo)\n"
+    "  --out DIR   where the pictures go (default: build/demo)\n"
     "  --help      this text\n"
     "Colours are used on a terminal, unless NO_COLOR is set.\n";
 
