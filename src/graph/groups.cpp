@@ -85,7 +85,7 @@ class Grouping {
   };
 
   void find_readers();
-  Piece piece_of(std::size_t stage, const Views& views) const;
+  Piece piece_of(std::size_t number, const Views& views) const;
   Piece rebuilt(const std::vector<std::size_t>& stages, const Views& views) const;
   static std::string join(Piece& reader, std::size_t input, const Piece& writer);
   bool align(Piece& reader, std::size_t input, Piece& writer) const;
@@ -395,6 +395,7 @@ std::vector<Group> Grouping::run() {
 std::vector<Group> groups_of(const PipelineGraph& graph, const std::vector<Value>& values, bool fuse) {
   if (fuse) return Grouping(graph, values).run();
   std::vector<Group> groups;
+  groups.reserve(graph.stages.size());
   for (std::size_t s = 0; s < graph.stages.size(); ++s) groups.push_back(single_group(graph.stages[s], s));
   for (std::size_t s = 1; s < groups.size(); ++s) {
     groups[s].reason = graph.stages[s].kernel ? "fusion is switched off" : own_reason(graph.stages[s]);
