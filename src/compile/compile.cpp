@@ -15,15 +15,7 @@ class Interpreted final : public Compiled {
   explicit Interpreted(ir::Program program) : program_(std::move(program)) { tiling = choose_tiling(program_); }
 
   void run(const Arguments& arguments, std::int64_t begin, std::int64_t end) const override {
-    std::vector<std::int64_t> extents = tiling.extents;
-    if (program_.tile.empty()) {
-      // Tiles at the edge are computed whole: an output smaller than a tile is cheaper as one of its own size.
-      for (std::size_t axis = 0; axis < extents.size(); ++axis) {
-        if (arguments.dims[axis] <= extents[axis]) extents[axis] = 0;
-      }
-    }
-    ir::interpret(program_, {arguments.buffers, program_.buffers.size()}, arguments.dims, arguments.scalars, extents,
-                  begin, end);
+    interpret(program_, tiling, arguments, begin, end);
   }
 
  private:
@@ -31,6 +23,19 @@ class Interpreted final : public Compiled {
 };
 
 }  // namespace
+
+void interpret(const ir::Program& program, const Tiling& tiling, const Arguments& arguments, std::int64_t begin,
+               std::int64_t end) {
+  std::vector<std::int64_t> extents = tiling.extents;
+  if (program.tile.empty()) {
+    // Tiles at the edge are computed whole: an output smaller than a tile is cheaper as one of its own size.
+    for (std::size_t axis = 0; axis < extents.size(); ++axis) {
+      if (arguments.dims[axis] <= extents[axis]) extents[axis] = 0;
+    }
+  }
+  ir::interpret(program, {arguments.buffers, program.buffers.size()}, arguments.dims, arguments.scalars, extents, begin,
+                end);
+}
 
 std::shared_ptr<const Compiled> compile(const ir::Program& program) {
   if (auto compiled = jit(program, choose_tiling(program), host())) return compiled;
