@@ -16,15 +16,7 @@ class Interpreted final : public Compiled {
   explicit Interpreted(ir::Program program) : program_(std::move(program)) { tiling = choose_tiling(program_); }
 
   void run(const Arguments& arguments, std::int64_t begin, std::int64_t end) const override {
-    std::vector<std::int64_t> extents = tiling.extents;
-    if (program_.tile.empty()) {
-      // Tiles at the edge are computed whole: an output smaller than a tile is cheaper as one of its own size.
-      for (std::size_t axis = 0; axis < extents.size(); ++axis) {
-        if (arguments.dims[axis] <= extents[axis]) extents[axis] = 0;
-      }
-    }
-    ir::interpret(program_, {arguments.buffers, program_.buffers.size()}, arguments.dims, arguments.scalars, extents,
-                  begin, end);
+    interpret(program_, tiling, arguments, begin, end);
   }
 
  private:
@@ -34,6 +26,19 @@ class Interpreted final : public Compiled {
 std::atomic<bool> all_interpreted{false};
 
 }  // namespace
+
+void interpret(const ir::Program& program, const Tiling& tiling, const Arguments& arguments, std::int64_t begin,
+               std::int64_t end) {
+  std::vector<std::int64_t> extents = tiling.extents;
+  if (program.tile.empty()) {
+    // Tiles at the edge are computed whole: an output smaller than a tile is cheaper as one of its own size.
+    for (std::size_t axis = 0; axis < extents.size(); ++axis) {
+      if (arguments.dims[axis] <= extents[axis]) extents[axis] = 0;
+    }
+  }
+  ir::interpret(program, {arguments.buffers, program.buffers.size()}, arguments.dims, arguments.scalars, extents, begin,
+                end);
+}
 
 void set_interpreted(bool is_interpreted) noexcept { all_interpreted = is_interpreted; }
 

@@ -45,6 +45,10 @@ std::vector<bool> whole_axes(const ir::Program& program);
 // The tiles that the caller asked for, else such that no axis is cut along which the program reduces.
 Tiling choose_tiling(const ir::Program& program);
 
+// Does tiles [begin, end) without any code.
+void interpret(const ir::Program& program, const Tiling& tiling, const Arguments& arguments, std::int64_t begin,
+               std::int64_t end);
+
 // Blocks. Through LLVM, or from the disk cache; where there is no LLVM it is interpreted.
 std::shared_ptr<const Compiled> compile(const ir::Program& program);
 // From now on all are interpreted, or not: for tests with thousands of programs.

@@ -7,7 +7,7 @@
 #include "compile/llvm/plugin.hpp"
 #include "compile/object_code.hpp"
 #include "core/text.hpp"
-#include "ir/interpret.hpp"
+#include "ir/ir.hpp"
 
 #include <algorithm>
 #include <array>
@@ -228,7 +228,7 @@ class Jitted final : public Compiled {
 
   void run(const Arguments& arguments, std::int64_t begin, std::int64_t end) const override {
     if (has_empty_input(arguments)) {  // there is nothing whose address could be read
-      interpret(arguments, begin, end);
+      interpret(source_.program, tiling, arguments, begin, end);
       return;
     }
     const Scratch scratch(scratch_(arguments.dims));
@@ -240,10 +240,6 @@ class Jitted final : public Compiled {
   using Kernel = void(std::byte* const*, const std::int64_t*, const std::uint64_t*, std::byte*, std::int64_t,
                       std::int64_t);
 
-  void interpret(const Arguments& arguments, std::int64_t begin, std::int64_t end) const {
-    ir::interpret(source_.program, {arguments.buffers, source_.program.buffers.size()}, arguments.dims,
-                  arguments.scalars, tiling.extents, begin, end);
-  }
   bool has_empty_input(const Arguments& arguments) const {
     for (std::size_t i = tiling.extents.size(); i < dims_; ++i) {
       if (arguments.dims[i] == 0) return true;

@@ -86,5 +86,19 @@ TEST(Jit, Finds_on_the_disk_what_was_compiled) {
   expect_doubles(*second, 1000);
 }
 
+// There is no address to read from. Not by whole tiles, of which each would be 16384 elements here.
+TEST(Jit, Interprets_where_an_input_is_empty) {
+  const auto shifted = tile::trace("shifted", {{"z", ir::Type::f32, {-1}}, {"x", ir::Type::f32, {-1}}}, {}, [] {
+    const tile::Output z;
+    z.store(tile::Input(0).at({z.index(0)}) + 1);
+  });
+  const auto code = jit(shifted, {{16384}}, host());
+  std::vector<float> z(5);
+  const std::array<std::byte*, 2> buffers = {reinterpret_cast<std::byte*>(z.data()), nullptr};
+  const std::array<std::int64_t, 2> dims = {5, 0};
+  code->run({buffers.data(), dims.data(), nullptr}, 0, 1);
+  EXPECT_EQ(z, std::vector<float>(5, 1));
+}
+
 }  // namespace
 }  // namespace tessera::compile
