@@ -100,7 +100,7 @@ class Reader {
   }
   bool is_integer() const {
     constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
-    return json_.is_number_integer() && !(json_.is_number_unsigned() && json_.get<std::uint64_t>() > most);
+    return json_.is_number_integer() && (!json_.is_number_unsigned() || json_.get<std::uint64_t>() <= most);
   }
   std::int64_t integer() const {
     if (!is_integer()) fail("expected an integer");
