@@ -9,6 +9,7 @@ namespace tessera::detail {
 struct DeviceState;
 struct Node;
 struct StreamState;
+struct TensorState;
 struct View;
 
 // The reference counts of what the handles below point at.
@@ -18,10 +19,12 @@ TESSERA_API void retain(Node* node) noexcept;
 TESSERA_API void release(Node* node) noexcept;
 TESSERA_API void retain(StreamState* state) noexcept;
 TESSERA_API void release(StreamState* state) noexcept;
+TESSERA_API void retain(TensorState* state) noexcept;
+TESSERA_API void release(TensorState* state) noexcept;
 TESSERA_API void retain(View* view) noexcept;
 TESSERA_API void release(View* view) noexcept;
 
-// A counted reference to an object of the runtime: what Device, Buffer, Command and Stream hold.
+// A counted reference to an object of the runtime: what Device, Buffer, Command, Stream and Tensor hold.
 // The same rules as std::shared_ptr: copies may be used from any thread, one handle by one thread at a time
 // if one of them changes it.
 template <class T>

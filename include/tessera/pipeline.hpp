@@ -96,6 +96,7 @@ struct Stage {
   std::vector<Buffer> outputs = {};                      // instead of `output`, of a call
   HostFunction function = {};                            // of a call
   std::shared_ptr<const tile::Kernel> tile_kernel = {};  // instead of a kernel's name
+  std::vector<std::int64_t> tile = {};  // of its output's tiles, if it matters; else the compiler's choice
 };
 
 struct PipelineOptions {

@@ -10,11 +10,14 @@
 #include <tessera/image.hpp>
 #include <tessera/kernel.hpp>
 #include <tessera/kernels.hpp>
+#include <tessera/operation.hpp>
 #include <tessera/params.hpp>
 #include <tessera/pipeline.hpp>
 #include <tessera/shape.hpp>
 #include <tessera/simulation.hpp>
 #include <tessera/stream.hpp>
+#include <tessera/task.hpp>
+#include <tessera/tensor.hpp>
 #include <tessera/tile.hpp>
 #include <tessera/trace.hpp>
 #include <tessera/values.hpp>

@@ -17,6 +17,14 @@
 #include <utility>
 #include <vector>
 
+namespace tessera {
+
+class Shape;
+template <class... Param>
+struct GridKernel;
+
+}  // namespace tessera
+
 // Kernels written as tile programs. A kernel is a lambda that says what one tile of the output becomes:
 //
 //   const auto saxpy = tile::kernel(
@@ -299,11 +307,19 @@ class TESSERA_API Kernel {
   std::shared_ptr<const State> state_;
 };
 
-// A kernel that knows the types of its parameters.
+// A kernel that knows the types of its parameters: what operations (operation.hpp) are made of.
 template <class... Param>
 class KernelOf : public Kernel {
  public:
   using Kernel::Kernel;
+
+  // The operation that runs it on the values of these operations, one for each parameter, and gives its output.
+  //
+  //   Tensor<float> z = co_await add(zeros<float>({32, 32}), x, y);
+  template <class... Op>
+  auto operator()(Op&&... operations) const;
+  // With so many tiles along each axis of the output, instead of those that the output is partitioned into.
+  GridKernel<Param...> grid(const Shape& counts) const;
 };
 
 namespace detail {

@@ -41,6 +41,8 @@ class Compiled {
 
 // Which axes of the output must not be cut: those along which the program reduces, or asks how large its tile is.
 std::vector<bool> whole_axes(const ir::Program& program);
+// Whether other tiles may mean other results.
+bool sees_tiles(const ir::Program& program);
 
 // The tiles that the caller asked for, else such that no axis is cut along which the program reduces.
 Tiling choose_tiling(const ir::Program& program);

@@ -161,6 +161,11 @@ std::vector<bool> whole_axes(const ir::Program& program) {
   return program.whole.empty() ? Cuts(program).whole() : program.whole;
 }
 
+bool sees_tiles(const ir::Program& program) {
+  const std::vector<bool> whole = whole_axes(program);
+  return std::ranges::find(whole, true) != whole.end();
+}
+
 Tiling choose_tiling(const ir::Program& program) {
   if (!program.tile.empty()) return {program.tile};
   const std::vector<bool> whole = whole_axes(program);

@@ -1,3 +1,4 @@
+#include "compile/compile.hpp"
 #include "compile/fuse.hpp"
 #include "core/text.hpp"
 #include "graph/plan.hpp"
@@ -131,6 +132,10 @@ Piece Grouping::piece_of(std::size_t number, const Views& views) const {
     if (const auto view = views.find(code.buffers[i]); view != views.end()) plan.shapes[i] = view->second;
   }
   code.program = call.program(plan, program_dims(plan));
+  if (!stage.tile.empty() && plan.is_unknown && compile::sees_tiles(code.program)) {
+    plan.tile = stage.tile;
+    code.program = call.program(plan, program_dims(plan));
+  }
   code.shapes = plan.shapes;
   for (std::size_t i = 0; i < plan.scalars.size(); ++i) {
     code.scalars.push_back({number, i, plan.scalars[i].bits()});

@@ -60,6 +60,7 @@ Json to_json(const PipelineGraph& graph, std::size_t number) {
   for (const Use& use : stage.inputs) json["inputs"].push_back(to_json(graph, use));
   json["output"] = to_json(graph, stage.outputs.front());
   for (const Param& param : stage.params) json["params"][param.name] = to_json(param.value);
+  if (!stage.tile.empty()) json["tile"] = stage.tile;
   return json;
 }
 
@@ -203,6 +204,7 @@ PipelineStage read_stage(const Reader& json, const PipelineGraph& graph) {
     json["params"].each_member(
         [&](const std::string& name, const Reader& value) { stage.params.set(name, value.value()); });
   }
+  if (json.has("tile")) json["tile"].each([&](const Reader& extent) { stage.tile.push_back(extent.integer()); });
   return stage;
 }
 

@@ -142,6 +142,7 @@ StageCall::StageCall(const PipelineStage& stage, const Params& params)
       call_{*stage.kernel,
             inputs_,
             {stage.outputs.front().dtype, &stage.outputs.front().shape},
-            {arguments_.data(), arguments_.size()}} {}
+            {arguments_.data(), arguments_.size()},
+            stage.tile} {}
 
 }  // namespace tessera::graph

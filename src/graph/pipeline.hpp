@@ -46,7 +46,8 @@ struct PipelineStage {
   const kernels::Kernel* kernel = nullptr;
   Params params = {};  // may have values that stand for parameters of the pipeline
   std::vector<Use> inputs = {};
-  std::vector<Use> outputs = {};  // of a kernel one
+  std::vector<Use> outputs = {};        // of a kernel one
+  std::vector<std::int64_t> tile = {};  // of a kernel's output, if the caller chose it
 
   // "stage 2 [sharpen]": the beginning of a message.
   std::string describe(std::size_t number) const;

@@ -76,7 +76,8 @@ struct Call {
   const Kernel& kernel;
   std::span<const Operand> inputs;
   Operand output;
-  std::span<const Argument> arguments;  // in the order of the kernel's params, defaults included
+  std::span<const Argument> arguments;      // in the order of the kernel's params, defaults included
+  std::span<const std::int64_t> tile = {};  // the tiles that the caller wants: for kernels that see theirs
 
   const Argument& operator[](std::string_view param) const;
 };
@@ -150,6 +151,8 @@ void check_dtype(const Call& call, std::size_t index, DType wanted);
 void check_dtype_in(const Call& call, DType given, std::string_view what, std::span<const DType> allowed);
 void check_output_shape(const Call& call, const Shape& wanted);
 void check_output_dtype(const Call& call, DType wanted);
+// Tiles of a call's output: as many axes, of one point at least.
+void check_tile(const Kernel& kernel, const Operand& output, std::span<const std::int64_t> tile);
 void check_rank(const Call& call, std::size_t index, int least, int most);
 [[noreturn]] void fail(const Call& call, Errc code, std::string_view what);  // "[name] what"
 // The axis 0…rank-1 of a parameter that may be negative; Errc::invalid_parameter.

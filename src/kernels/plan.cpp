@@ -95,6 +95,15 @@ void check_output_dtype(const Call& call, DType wanted) {
        text("output must be ", to_string(wanted, *call.output.shape), ", got ", to_text(call.output)));
 }
 
+void check_tile(const Kernel& kernel, const Operand& output, std::span<const std::int64_t> tile) {
+  const bool has_points = std::ranges::all_of(tile, [](std::int64_t extent) { return extent >= 1; });
+  if (static_cast<int>(tile.size()) == output.shape->rank() && has_points) return;
+  std::string extents;
+  for (const std::int64_t extent : tile) extents.append(extents.empty() ? "" : ",").append(std::to_string(extent));
+  throw Error(Errc::shape_mismatch,
+              text("[", kernel.name, "] tiles of [", extents, "] do not fit the output, ", to_text(output)));
+}
+
 void check_rank(const Call& call, std::size_t index, int least, int most) {
   const Operand& input = call.inputs[index];
   if (input.shape->rank() >= least && input.shape->rank() <= most) return;

@@ -125,7 +125,7 @@ void Buffer::read_bytes_into(std::span<std::byte> bytes) const {
   }
   Storage& storage = *view.storage;
   storage.device->run_host(
-      {.label = "read", .storage = storage, .bytes = static_cast<std::int64_t>(bytes.size()), .function = [&] {
+      {.label = "read", .storage = &storage, .bytes = static_cast<std::int64_t>(bytes.size()), .function = [&] {
          storage.device->driver->download(bytes, storage.block.address);
        }});
 }
@@ -138,7 +138,7 @@ void Buffer::write_bytes(std::span<const std::byte> bytes) {
   }
   Storage& storage = *view.storage;
   storage.device->run_host({.label = "write",
-                            .storage = storage,
+                            .storage = &storage,
                             .writes = true,
                             .heals = true,
                             .bytes = static_cast<std::int64_t>(bytes.size()),
@@ -156,7 +156,7 @@ void Buffer::write_elements(std::span<const std::byte> bytes, std::int64_t first
   Storage& storage = *view.storage;
   storage.device->run_host(
       {.label = "write",
-       .storage = storage,
+       .storage = &storage,
        .writes = true,
        .heals = count == view.shape.elements(),
        .bytes = static_cast<std::int64_t>(bytes.size()),

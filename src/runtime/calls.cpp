@@ -2,6 +2,7 @@
 
 #include <tessera/error.hpp>
 
+#include "compile/compile.hpp"
 #include "core/text.hpp"
 #include "ir/analysis.hpp"
 
@@ -75,6 +76,7 @@ const std::string& key_of(const Call& call) {
     key.add_all(*input.shape);
   }
   for (const Argument& argument : call.arguments) add(key, argument);
+  key.add_all(call.tile);
   return bytes;
 }
 
@@ -151,8 +153,9 @@ void Calls::set_ready(const Kernel& kernel, DType dtype, Ready entry) {
 }
 
 const CallProgram& Calls::resolve(const Kernel& kernel, std::span<const Operand> operands, const Params& params,
-                                  driver::Launch& launch) {
+                                  driver::Launch& launch, std::span<const std::int64_t> tile) {
   kernel.check_count(operands.size() - 1);
+  if (!tile.empty()) kernels::check_tile(kernel, operands[0], tile);
   kernels::Arguments arguments;
   kernel.bind(params, arguments);
   if (is_uniform(operands)) {
@@ -167,7 +170,7 @@ const CallProgram& Calls::resolve(const Kernel& kernel, std::span<const Operand>
       return *entry->program;
     }
   }
-  return resolve_known({kernel, operands.subspan(1), operands[0], {arguments.data(), arguments.size()}}, launch);
+  return resolve_known({kernel, operands.subspan(1), operands[0], {arguments.data(), arguments.size()}, tile}, launch);
 }
 
 const CallProgram& Calls::resolve_known(const Call& call, driver::Launch& launch) {
@@ -193,6 +196,9 @@ const CallProgram& Calls::resolve_known(const Call& call, driver::Launch& launch
 
 std::shared_ptr<const Calls::Known> Calls::plan(const Call& call) {
   Plan plan = call.kernel.plan(call);
+  if (!call.tile.empty() && plan.is_unknown && program_of(call, plan).sees_tiles) {
+    plan.tile.assign(call.tile.begin(), call.tile.end());
+  }
   if (!plan.tile.empty()) plan.is_pointwise = plan.is_unknown = false;  // the caller's tiles have the call's axes
   if (plan.is_pointwise) kernels::merge_axes(plan.shapes);
   const CallProgram& program = program_of(call, plan);
@@ -232,6 +238,7 @@ std::unique_ptr<CallProgram> Calls::make_program(const Call& call, const Plan& p
   made->is_merged = plan.is_pointwise;
   ir::Program program = kernels::trace(call, plan, program_dims(plan.shapes, plan, plan.is_pointwise));
   made->same_extents = program.same_extents;
+  made->sees_tiles = compile::sees_tiles(program);
   check_same_extents(call, plan.shapes, made->same_extents);
   if (plan.is_unknown) program = merged(call, plan, std::move(program), &made->is_merged);
   made->weight = ir::weight(program);

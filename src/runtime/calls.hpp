@@ -23,6 +23,7 @@ struct CallProgram {
   std::int64_t weight = 1;                   // see ir::weight
   std::uint64_t in_place = 0;                // bit i: input i may be the output
   bool is_merged = false;                    // it sees merged axes
+  bool sees_tiles = false;                   // other tiles may mean other results
   std::vector<ir::SameExtent> same_extents;  // of the axes as the call has them
 };
 
@@ -39,9 +40,9 @@ class Calls {
   Calls& operator=(const Calls&) = delete;
 
   // Checks a call (the output is the first of the operands) and sets the launch's executable, extents and scalars.
-  // Throws an Error that names the culprit.
+  // Throws an Error that names the culprit. `tile`: the tiles that the caller wants, if it does.
   const CallProgram& resolve(const kernels::Kernel& kernel, std::span<const kernels::Operand> operands,
-                             const Params& params, driver::Launch& launch);
+                             const Params& params, driver::Launch& launch, std::span<const std::int64_t> tile = {});
 
  private:
   struct Ready {

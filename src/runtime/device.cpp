@@ -1,5 +1,6 @@
 #include <tessera/device.hpp>
 
+#include <tessera/add.hpp>
 #include <tessera/kernel.hpp>
 #include <tessera/kernels.hpp>
 
@@ -73,10 +74,13 @@ DeviceState::~DeviceState() {
   NodePool::retire(nodes);
 }
 
-void DeviceState::drop_commands() {
-  decltype(commands) dropped;  // they go after the lock
+void DeviceState::drop_kept() {
+  decltype(commands) dropped;  // they go after the locks
+  decltype(attachment) detached;
   const std::scoped_lock lock(commands_mutex);
   dropped.swap(commands);
+  const std::scoped_lock attachment_guard(attachment_lock);
+  detached.swap(attachment);
 }
 
 std::string DeviceState::describe() const { return text("device ", number, ", ", driver->info().name); }
@@ -148,7 +152,7 @@ Device& Device::operator=(const Device& other) noexcept {
 Device::~Device() {
   // Without threads of its own, nobody would ever run what is left: it would keep itself alive.
   if (--state_->handles == 0) {
-    state_->drop_commands();
+    state_->drop_kept();
     state_->scheduler->last_handle_dropped();
   }
 }

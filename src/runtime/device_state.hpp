@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -40,6 +41,8 @@ struct DeviceState {
     const Buffer& output;
     const Params& params;
     StreamState* stream = nullptr;
+    std::span<const std::int64_t> tile = {};
+    const kernels::Kernel* known = nullptr;  // the kernel itself, if it has been looked up
   };
   Ref<Node> submit(const Call& call);
   void run(const Call& call);
@@ -52,16 +55,18 @@ struct DeviceState {
     driver::Launch launch;
   };
 
-  // Work of the host's on a buffer, in its place in the order; blocks until it is done, throws if it failed.
+  // Work of the host's on a buffer, or on none, in its place in the order. run_host blocks until it is done, and throws
+  // if it failed; submit_host does not, and returns the node, or nothing if it was small and has been done.
   struct HostWork {
     const char* label;
-    Storage& storage;
+    Storage* storage;
     bool writes = false;  // else it reads
     bool heals = false;   // it writes all of it; else the buffer must not be poisoned
     std::int64_t bytes = 0;
     std::function<void()> function;
   };
   void run_host(HostWork work);
+  Ref<Node> submit_host(HostWork work);
   // Gives the memory to the host, blocks until it is free; unmap() takes the node that is returned.
   Ref<Node> map(Storage& storage, bool writes);
   // Gives the storage's memory back when all that uses it is over; takes over a reference to the storage.
@@ -86,8 +91,8 @@ struct DeviceState {
   std::string describe() const;
 
   void synchronize();
-  // The pipelines that have a name go (device.cpp).
-  void drop_commands();
+  // The last handle goes, and what keeps the device with it: pipelines that have a name, the attachment (device.cpp).
+  void drop_kept();
 
   const std::unique_ptr<driver::Driver> driver;
   const std::shared_ptr<Scheduler> scheduler;
@@ -118,11 +123,15 @@ struct DeviceState {
   // Pipelines that have a name. They keep buffers, which keep the device: they go with its last handle.
   std::mutex commands_mutex;
   std::map<std::string, std::shared_ptr<PipelineState>, std::less<>> commands;
+  // What the layer above keeps with the device: it may keep the device too, and goes with its last handle.
+  SpinLock attachment_lock;
+  std::shared_ptr<void> attachment;
 
  private:
   bool is_known(CommandId id, const Outcome& outcome) const noexcept;
   // `blocks`: the caller waits for it. The command, or nothing if it blocks and is done already.
   Ref<Node> enqueue(const Call& call, Prepared& prepared, bool blocks);
+  Ref<Node> start_host(HostWork& work, bool blocks);
   Node& take_host_node(const char* label);  // under the order lock
 };
 

@@ -238,6 +238,7 @@ Pipeline Pipeline::from_json(const Device& device, std::string_view text) {
   };
   for (const graph::PipelineStage& stage : graph.stages) {
     Stage made{.op = stage.op, .kernel = stage.op == StageOp::run_kernel ? stage.label : "", .params = stage.params};
+    made.tile = stage.tile;
     for (const graph::Use& use : stage.inputs) made.inputs.push_back(view_of(use));
     if (!stage.outputs.empty()) made.output = view_of(stage.outputs.front());
     pipeline.add(std::move(made));

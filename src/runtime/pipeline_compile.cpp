@@ -51,6 +51,7 @@ class GraphMaker {
     made.op = stage.op;
     made.label = label_of(stage);
     made.params = stage.params;
+    made.tile = stage.tile;
     const bool is_call = stage.op == StageOp::call;
     if (stage.op == StageOp::barrier) return;
     if (stage.op == StageOp::run_kernel || stage.op == StageOp::copy_buffer) set_kernel(stage, made);
@@ -127,7 +128,7 @@ const CallProgram& resolve(DeviceState& device, const PipelineStage& stage, cons
                            driver::Launch& launch) {
   std::vector<kernels::Operand> operands = {{stage.outputs[0].dtype, &stage.outputs[0].shape}};
   for (const Use& input : stage.inputs) operands.push_back({input.dtype, &input.shape});
-  return device.calls.resolve(*stage.kernel, operands, params, launch);
+  return device.calls.resolve(*stage.kernel, operands, params, launch, stage.tile);
 }
 
 // A kernel that looks around cannot write where it reads.
@@ -258,15 +259,17 @@ void find_used(PipelinePlan& plan) {
 }
 
 bool is_small(const PipelinePlan& plan) {
-  return plan.groups.size() <= most_small_groups && std::ranges::all_of(plan.groups, [&](const CompiledGroup& group) {
-           return !group.function && group.work <= small_bytes;
-         });
+  return plan.groups.size() <= most_small_groups &&
+         std::ranges::all_of(plan.groups, [&](const CompiledGroup& group) { return group.work <= small_bytes; });
 }
 
-std::shared_ptr<PipelinePlan> make_plan(const PipelineState& pipeline, const std::vector<Value>& values) {
+}  // namespace
+
+std::shared_ptr<PipelinePlan> make_plan(DeviceState& device, PipelineGraph of, std::vector<Buffer> buffers,
+                                        const std::vector<Value>& values, bool fuse, std::vector<Problem> problems) {
   auto plan = std::make_shared<PipelinePlan>();
-  std::vector<Problem> problems;
-  plan->graph = pipeline.graph(plan->buffers, problems);
+  plan->graph = std::move(of);
+  plan->buffers = std::move(buffers);
   const PipelineGraph& graph = plan->graph;
 
   // Stages whose operands or kernels are wrong already are not looked at twice.
@@ -276,7 +279,7 @@ std::shared_ptr<PipelinePlan> make_plan(const PipelineState& pipeline, const std
   for (std::size_t s = 0; s < graph.stages.size(); ++s) {
     if (is_wrong[s]) continue;
     try {
-      stages[s] = compile_stage(*pipeline.device, graph, s, values);
+      stages[s] = compile_stage(device, graph, s, values);
     } catch (const Error& error) {
       problems.push_back({s, error.code(), without_name(error.what(), graph.stages[s].label)});
     }
@@ -285,16 +288,17 @@ std::shared_ptr<PipelinePlan> make_plan(const PipelineState& pipeline, const std
   if (!problems.empty()) throw_problems(graph, problems);
 
   plan->warnings = order_warnings(graph);
-  plan->plan = plan_of(graph, groups_of(graph, values, pipeline.options.fuse));
+  plan->plan = plan_of(graph, groups_of(graph, values, fuse));
   for (const graph::Group& group : plan->plan.groups) {
     const std::size_t first = group.stages.front();
-    plan->groups.push_back(group.fused ? compile_fused(*pipeline.device, graph, group) : std::move(stages[first]));
-    plan->groups.back().function = pipeline.stages[first].function;
+    plan->groups.push_back(group.fused ? compile_fused(device, graph, group) : std::move(stages[first]));
   }
   find_used(*plan);
   plan->is_small = is_small(*plan);
   return plan;
 }
+
+namespace {
 
 const Value* bound_value(const Bindings& bindings, std::string_view name) {
   for (std::size_t i = 0; i < bindings.size(); ++i) {
@@ -380,7 +384,15 @@ std::shared_ptr<const PipelineVariant> PipelineState::variant(const Bindings& bi
     made->patches = std::move(*patches);
   }
   if (!made->plan) {
-    made->plan = make_plan(*this, made->values);
+    std::vector<Buffer> buffers;
+    std::vector<Problem> problems;
+    PipelineGraph recorded = graph(buffers, problems);
+    made->plan =
+        make_plan(*device, std::move(recorded), std::move(buffers), made->values, options.fuse, std::move(problems));
+    for (CompiledGroup& group : made->plan->groups) {
+      group.function = stages[static_cast<std::size_t>(group.stage)].function;
+      if (group.function) made->plan->is_small = false;  // it may take any time
+    }
     made->patches = patches_of(*device, *made->plan, made->values).value_or(std::vector<PipelineVariant::Patch>());
   }
   if (variants.size() >= most_variants) variants.erase(variants.begin());

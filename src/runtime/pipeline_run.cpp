@@ -434,6 +434,20 @@ Ref<Node> PipelineState::submit(const Bindings& bindings, StreamState* stream) {
   }
 }
 
+Ref<Node> start_plan(DeviceState& device, const std::shared_ptr<const PipelineVariant>& variant,
+                     const std::shared_ptr<RunLog>& log, std::span<Storage* const> bound, StreamState* stream) {
+  Request request{variant, log, {}, stream};
+  for (Storage* slot : bound) request.slots.push_back(slot);
+  return start(device, request, false);
+}
+
+void drop_instances(DeviceState& device, PipelinePlan& plan) {
+  std::vector<std::unique_ptr<PipelineInstance>> unneeded;  // they go after the locks
+  const std::scoped_lock growing(plan.growing);
+  const std::scoped_lock order(device.order);
+  unneeded.swap(plan.instances);
+}
+
 void note_start(Node& node) noexcept { node.join->run->times[node.group].start = Clock::now(); }
 
 namespace {

@@ -120,6 +120,17 @@ class RunLog {
   std::uint64_t count_ = 0;
 };
 
+// What a graph comes down to for these values of its parameters. `buffers` are the caller's own, with empty handles for
+// the others. Throws all that is wrong as one Error, the problems that are known already too (pipeline_compile.cpp).
+std::shared_ptr<PipelinePlan> make_plan(DeviceState& device, graph::PipelineGraph graph, std::vector<Buffer> buffers,
+                                        const std::vector<Value>& values, bool fuse,
+                                        std::vector<graph::Problem> problems = {});
+// Runs a plan whose slots are these storages, in the plan's order; does not block (pipeline_run.cpp).
+Ref<Node> start_plan(DeviceState& device, const std::shared_ptr<const PipelineVariant>& variant,
+                     const std::shared_ptr<RunLog>& log, std::span<Storage* const> bound, StreamState* stream);
+// The temporaries' memory of runs that are over, or will be, goes back to the device.
+void drop_instances(DeviceState& device, PipelinePlan& plan);
+
 // Of a group's life (pipeline_run.cpp), called by execute.cpp.
 void note_start(Node& node) noexcept;
 // It has ended, and will not touch its run any more: before it retires, or settles as cancelled. Returns the run if it

@@ -51,7 +51,9 @@ void check_aliases(const DeviceState::Call& call, const Prepared& prepared) {
 }
 
 void prepare(DeviceState& device, const DeviceState::Call& call, Prepared& prepared) {
-  const kernels::Kernel& kernel = call.tile_kernel ? kernels::of(*call.tile_kernel) : kernels::find(call.kernel);
+  const kernels::Kernel& kernel = call.known         ? *call.known
+                                  : call.tile_kernel ? kernels::of(*call.tile_kernel)
+                                                     : kernels::find(call.kernel);
   prepared.kernel = &kernel;
   driver::Launch& launch = prepared.launch;
 
@@ -70,7 +72,7 @@ void prepare(DeviceState& device, const DeviceState::Call& call, Prepared& prepa
     launch.buffers.push_back(input.storage->block.address);
     launch.bytes += static_cast<std::int64_t>(input.bytes);
   }
-  prepared.program = &device.calls.resolve(kernel, {operands.data(), operands.size()}, call.params, launch);
+  prepared.program = &device.calls.resolve(kernel, {operands.data(), operands.size()}, call.params, launch, call.tile);
   check_aliases(call, prepared);
 }
 
@@ -328,27 +330,26 @@ Node& DeviceState::take_host_node(const char* label) {
   return node;
 }
 
-void DeviceState::run_host(HostWork work) {
+Ref<Node> DeviceState::start_host(HostWork& work, bool blocks) {
   std::unique_ptr<TraceRecord> trace = begin_trace_record();
   const bool may_run_here = scheduler->may_use_caller();
-  Storage& storage = work.storage;
-  expect_not_in_call(storage, work.writes, work.label);
+  Storage* storage = work.storage;
+  if (storage) expect_not_in_call(*storage, work.writes, work.label);
   std::unique_lock lock(order);
-  if (storage.is_freed.load(std::memory_order_relaxed)) {
-    throw Error(unusable(text("[", work.label, "] the buffer"), storage));
+  if (storage && storage->is_freed.load(std::memory_order_relaxed)) {
+    throw Error(unusable(text("[", work.label, "] the buffer"), *storage));
   }
-  const graph::Hazards& hazards = storage.hazards;
-  if (may_run_here && !trace && work.bytes <= small_bytes &&
-      (work.writes ? hazards.can_write_now() : hazards.can_read_now())) {
-    if (storage.poison && !work.heals) throw Error(poisoned(text("[", work.label, "] the buffer"), storage));
+  if (storage && may_run_here && !trace && work.bytes <= small_bytes &&
+      (work.writes ? storage->hazards.can_write_now() : storage->hazards.can_read_now())) {
+    if (storage->poison && !work.heals) throw Error(poisoned(text("[", work.label, "] the buffer"), *storage));
     work.function();
-    if (work.heals) storage.poison = nullptr;
-    return;
+    if (work.heals) storage->poison = nullptr;
+    return {};
   }
 
   Node& node = take_host_node(work.label);
-  if (!work.heals) node.inputs.push_back(&storage);  // what a partial write keeps must be sound
-  if (work.writes) node.outputs.push_back(&storage);
+  if (storage && !work.heals) node.inputs.push_back(storage);  // what a partial write keeps must be sound
+  if (storage && work.writes) node.outputs.push_back(storage);
   node.heals = work.heals;
   node.host = std::move(work.function);
   node.launch.bytes = work.bytes;
@@ -357,17 +358,25 @@ void DeviceState::run_host(HostWork work) {
   place(node, nullptr);
   lock.unlock();
 
-  const Ref<Node> held(&node);
+  Ref<Node> held(&node);
   if (node.arm()) {
-    if (may_run_here) {
+    if (blocks && may_run_here) {
       execute(node);
     } else {
       scheduler->push(node);
     }
   }
-  wait(node, Clock::time_point::max());
-  throw_if_failed(node);
+  return held;
 }
+
+void DeviceState::run_host(HostWork work) {
+  const Ref<Node> node = start_host(work, true);
+  if (!node) return;
+  wait(*node, Clock::time_point::max());
+  throw_if_failed(*node);
+}
+
+Ref<Node> DeviceState::submit_host(HostWork work) { return start_host(work, false); }
 
 Ref<Node> DeviceState::map(Storage& storage, bool writes) {
   expect_not_in_call(storage, writes, "map");

@@ -1,0 +1,677 @@
+#pragma once
+
+#include <tessera/command.hpp>
+#include <tessera/device.hpp>
+#include <tessera/error.hpp>
+#include <tessera/export.hpp>
+#include <tessera/operation_node.hpp>
+#include <tessera/operation_parts.hpp>
+#include <tessera/params.hpp>
+#include <tessera/shape.hpp>
+#include <tessera/stream.hpp>
+#include <tessera/tensor.hpp>
+#include <tessera/tile.hpp>
+
+#include <array>
+#include <chrono>
+#include <concepts>
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+// Lazy device work that composes. An operation says what is to be done; nothing happens until somebody asks for its
+// value, by one of the doors: co_await, sync(), sync_on(stream), spawn(operation).
+//
+//   auto [z, x_back, y_back] = zip(zeros<float>({32, 32}).partition({4, 4}), x, y).apply(add).unzip();
+//   std::vector<float> host = co_await std::move(z).unpartition().to_host();
+//
+// All that an operation wants of the device between two points where the host must see something is planned together,
+// as a pipeline is: it is fused, tensors in between need no memory, and operations that are alike are planned once.
+namespace tessera {
+
+template <class T>
+class DeviceOperation;
+template <class T>
+class Spawned;
+
+namespace detail {
+
+// Where a coroutine goes on: an executor has execute(f), as those of Asio do, or post(f), or is called with f.
+template <class Executor, class F>
+void execute_on(Executor& executor, F function) {
+  if constexpr (requires { executor.execute(std::move(function)); }) {
+    executor.execute(std::move(function));
+  } else if constexpr (requires { executor.post(std::move(function)); }) {
+    executor.post(std::move(function));
+  } else {
+    executor(std::move(function));
+  }
+}
+template <class E>
+concept Executor = requires(E& executor, void (*f)()) { executor.execute(f); } ||
+                   requires(E& executor, void (*f)()) { executor.post(f); } || std::invocable<E&, void (*)()>;
+struct Anywhere {};  // on the thread that ends the operation
+
+// What co_await uses, for every door. Starts what is not started.
+template <class T, class Executor>
+class RunAwaiter final : private Run::Observer {
+ public:
+  RunAwaiter(NodePtr root, Executor executor) noexcept : root_(std::move(root)), executor_(std::move(executor)) {}
+  RunAwaiter(Run run, Executor executor) noexcept : run_(std::move(run)), executor_(std::move(executor)) {}
+  ~RunAwaiter() {
+    // A coroutine may be destroyed while it waits: nobody wants the value any more.
+    if (is_waiting_ && run_.remove_observer(*this)) run_.cancel();
+  }
+  RunAwaiter(const RunAwaiter&) = delete;
+  RunAwaiter& operator=(const RunAwaiter&) = delete;
+
+  bool await_ready() const noexcept { return false; }
+  template <class Promise>
+  bool await_suspend(std::coroutine_handle<Promise> waiting) {
+    const TaskContext* task = nullptr;
+    if constexpr (requires { waiting.promise().task_context(); }) task = waiting.promise().task_context();
+    if (root_) {
+      RunOptions options;
+      options.task = task;
+      if (task) options.stop = task->stop;
+      run_ = Run::start(std::move(root_), std::move(options));
+    }
+    if (run_.is_over()) return false;
+    waiting_ = waiting;
+    const Run run = run_;  // this awaiter may be gone when the observer is there
+    is_waiting_ = true;
+    if (task && task->driver) task->driver->awaits(run);
+    if (run.add_observer(*this)) return true;
+    is_waiting_ = false;
+    return false;
+  }
+  T await_resume() {
+    run_.throw_if_failed();
+    if constexpr (!std::is_void_v<T>) return static_cast<TypedNode<T>&>(run_.root()).take();
+  }
+
+ private:
+  void run_over() noexcept override {
+    is_waiting_ = false;
+    const std::coroutine_handle<> waiting = waiting_;
+    if constexpr (std::same_as<Executor, Anywhere>) {
+      run_.before_user_code();
+      waiting.resume();  // may end the life of this awaiter
+    } else {
+      Executor executor = executor_;
+      execute_on(executor, [waiting] { waiting.resume(); });
+    }
+  }
+
+  NodePtr root_;
+  Run run_;
+  [[no_unique_address]] Executor executor_;
+  std::coroutine_handle<> waiting_;
+  bool is_waiting_ = false;
+};
+
+template <class T>
+TypedNodePtr<std::remove_cvref_t<T>> value_node(T&& value) {
+  using Value = std::remove_cvref_t<T>;
+  return TypedNodePtr<Value>(new ValueNode<Value>(std::forward<T>(value)));
+}
+
+// What zip, when_all and kernels take: operations, and values that become operations.
+template <class T>
+struct AsOperation {
+  using Value = std::remove_cvref_t<T>;
+  static auto node(T&& value) {
+    static_assert(std::is_copy_constructible_v<Value> || !std::is_lvalue_reference_v<T>,
+                  "an owned tensor can be used once: std::move(tensor) into the operation, or share it with "
+                  "std::move(tensor).shared() to use it often");
+    if constexpr (std::is_copy_constructible_v<Value> || !std::is_lvalue_reference_v<T>) {
+      return value_node(std::forward<T>(value));
+    } else {
+      return TypedNodePtr<Value>();
+    }
+  }
+};
+template <class T>
+  requires is_operation<std::remove_cvref_t<T>>
+struct AsOperation<T> {
+  using Value = typename std::remove_cvref_t<T>::value_type;
+  static auto node(T&& operation) {
+    static_assert(
+        !std::is_lvalue_reference_v<T>,
+        "an operation can be used once: std::move(operation), or unzip() or shared() its value to use it often");
+    if constexpr (!std::is_lvalue_reference_v<T>) {
+      return std::move(operation).take_node();
+    } else {
+      return TypedNodePtr<Value>();
+    }
+  }
+};
+template <Element T>
+struct AsOperation<std::shared_ptr<Tensor<T>>&> : AsOperation<std::shared_ptr<const Tensor<T>>> {};
+template <class T>
+using OperationValue = typename AsOperation<T>::Value;
+
+}  // namespace detail
+
+// A kernel with a grid of its own: kernel.grid({8, 8}).
+template <class... Param>
+struct GridKernel {
+  tile::KernelOf<Param...> kernel;
+  Shape grid;
+
+  // As the kernel itself is called.
+  template <class... Op>
+  auto operator()(Op&&... operations) const;
+};
+
+// The result of kernel(operations…): the tensor that the kernel writes. unzip() gives all of the values.
+template <class Tuple, std::size_t Output>
+class KernelOperation;
+
+// Work on a device that has not begun, with a value of type T in the end: a tensor, several in a std::tuple, a vector
+// on the host, or nothing (void). It is used up by whatever makes another operation of it and by the doors, so those
+// are called on temporaries or on std::move(operation); an operation that was used up throws Errc::invalid_argument.
+//
+// Which device: that of the stream given to a door, or of the first tensor in the operation, or on(device), else
+// Device::best(). Which stream: see StreamPolicy. No choice can make a race: order comes from the buffers.
+template <class T>
+class [[nodiscard("an operation does nothing until it is awaited, spawned or synced")]] DeviceOperation {
+ public:
+  using value_type = T;
+
+  // The doors.
+  //
+  // sync: runs it and gives its value; blocks. Throws what went wrong.
+  T sync() && { return finish({}); }
+  // The same on this stream, and on its device.
+  T sync_on(const Stream& stream) && {
+    detail::RunOptions options;
+    options.stream = checked(stream);
+    return finish(std::move(options));
+  }
+  // Starts it and returns at once; the stop token can stop it.
+  Spawned<T> spawn(std::stop_token stop = {}) &&;
+  Spawned<T> submit_on(const Stream& stream) &&;
+  // co_await, in a coroutine of any type: goes on when the value is there, on the thread that ended the work; at once
+  // if it was so little that it is done. In a Task the task's stop token stops it. If the coroutine is destroyed while
+  // it waits, the operation is cancelled.
+  detail::RunAwaiter<T, detail::Anywhere> operator co_await() && { return {detail::NodePtr(take_node()), {}}; }
+  // co_await operation.on(executor): goes on there.
+  template <detail::Executor E>
+  auto on(E executor) &&;
+
+  // Where it runs.
+  DeviceOperation on(const Device& device) && { return make<detail::OnDeviceNode<T>>(take_node(), device); }
+
+  // Tensors. Tensor<T> to Partitioned<T> and back; reshape as that of Tensor.
+  auto partition(const Shape& tile) &&
+    requires detail::TensorLike<T>
+  {
+    return std::move(*this).transform([tile](T tensor) { return std::move(tensor).partition(tile); });
+  }
+  auto unpartition() &&
+    requires detail::TensorLike<T>
+  {
+    return std::move(*this).transform([](T tensor) { return std::move(tensor).unpartition(); });
+  }
+  auto reshape(const Shape& shape) &&
+    requires detail::TensorLike<T>
+  {
+    return std::move(*this).transform([shape](T tensor) { return std::move(tensor).reshape(shape); });
+  }
+  // The value for many readers: std::shared_ptr<const T>.
+  auto shared() && {
+    return std::move(*this).transform([](T value) { return std::make_shared<const T>(std::move(value)); });
+  }
+  // A copy of the elements for the host: std::vector<element>.
+  auto to_host() &&
+    requires detail::TensorLike<T>
+  {
+    using Element = detail::ElementOf<T>;
+    return DeviceOperation<std::vector<Element>>(
+        detail::TypedNodePtr<std::vector<Element>>(new detail::ToHostNode<T>(take_node())));
+  }
+  // A copy of the tensor on another device, through the host's memory.
+  auto copy_to(const Device& device) &&
+    requires detail::TensorLike<T>
+  {
+    using Copy = Tensor<detail::ElementOf<T>>;
+    return DeviceOperation<Copy>(
+        detail::TypedNodePtr<Copy>(new detail::CopyToNode<detail::ElementOf<T>>(take_node(), device)));
+  }
+
+  // Runs a kernel on the values of a std::tuple, one for each of its parameters in their order, and passes them on: for
+  // a tile::Out a tensor that is owned, whole or partitioned; for a tile::In any; for a tile::Scalar a number.
+  template <class... Param>
+  DeviceOperation apply(const tile::KernelOf<Param...>& kernel) && {
+    return std::move(*this).template apply_on<Param...>(kernel, {});
+  }
+  template <class... Param>
+  DeviceOperation apply(const GridKernel<Param...>& kernel) && {
+    return std::move(*this).template apply_on<Param...>(kernel.kernel, kernel.grid);
+  }
+  // By its name: the first tensor is the output, the others are the inputs.
+  DeviceOperation apply(std::string_view kernel, Params params = {}) && {
+    return make<detail::ApplyNode<T>>(take_node(), kernel, std::move(params), &detail::collect_tensors<T>);
+  }
+
+  // The values of a std::tuple as operations of their own, in a std::tuple. They share one execution: the first that is
+  // run does the work for all; each carries the cause if it fails. Any thread.
+  auto unzip() &&
+    requires requires { std::tuple_size<T>::value; }
+  {
+    detail::TypedNodePtr<T> source = take_node();
+    detail::TypedNode<T>* node = source.get();
+    return parts(std::make_shared<detail::SharedOperation>(std::move(source)), node,
+                 std::make_index_sequence<std::tuple_size_v<T>>{});
+  }
+
+  // Goes on with the operation that the function makes of the value, on the same stream and in the same plan: a tensor
+  // may not have been written yet, though all that uses it comes after that. The function should only compose.
+  template <class F>
+  auto then(F function) && {
+    using Next = detail::ResultWith<F, T>;
+    static_assert(detail::is_operation<Next>,
+                  "the function of then() returns an operation: value(x), or map() for a host function");
+    if constexpr (detail::is_operation<Next>) {
+      using To = typename Next::value_type;
+      return DeviceOperation<To>(
+          detail::TypedNodePtr<To>(new detail::ThenNode<T, To, F>(take_node(), std::move(function))));
+    }
+  }
+  // What a function of the host makes of the value, when the device has made that. It runs on a thread of the device's,
+  // or in sync() on the caller's, and may take its time. What it throws is the operation's failure.
+  template <class F>
+  auto map(F function) && {
+    using To = detail::ResultWith<F, T>;
+    return DeviceOperation<To>(
+        detail::TypedNodePtr<To>(new detail::MapNode<T, To, F>(take_node(), std::move(function))));
+  }
+  // Shows the value to a function and passes it on.
+  template <class F>
+  DeviceOperation inspect(F function) && {
+    return make<detail::InspectNode<T, F>>(take_node(), std::move(function));
+  }
+
+  // If it fails: the value, or the operation, that the function makes of the Error.
+  template <class F>
+  DeviceOperation or_else(F function) && {
+    return make<detail::OrElseNode<T, F>>(take_node(), std::move(function));
+  }
+  // If it fails, not by the caller's fault, again, up to so many times. Functions in it are called again too.
+  DeviceOperation retry(int times) && {
+    if (times < 0) throw Error(Errc::invalid_argument, "[retry] a number of times cannot be negative");
+    return make<detail::RetryNode<T>>(take_node(), times);
+  }
+  // Cancelled with Errc::deadline_exceeded if it is not done in this time, counted from when it is run.
+  template <class Rep, class Period>
+  DeviceOperation timeout(std::chrono::duration<Rep, Period> time) && {
+    return make<detail::TimeoutNode<T>>(take_node(), std::chrono::ceil<std::chrono::nanoseconds>(time));
+  }
+
+  // The same operation: its type tells only its value in any case, so that it can be kept and returned as it is.
+  DeviceOperation boxed() && { return std::move(*this); }
+
+  DeviceOperation(DeviceOperation&&) noexcept = default;
+  DeviceOperation& operator=(DeviceOperation&&) noexcept = default;
+
+  // On an operation that is not moved: what to do instead, in one line.
+#define TESSERA_MOVE_FIRST(member)                                                                             \
+  template <class... Argument>                                                                                 \
+  DeviceOperation<T> member(Argument&&...)& {                                                                  \
+    static_assert(detail::never<Argument...>, "an operation is used up: write std::move(operation)." #member); \
+  }
+  TESSERA_MOVE_FIRST(sync)
+  TESSERA_MOVE_FIRST(sync_on)
+  TESSERA_MOVE_FIRST(spawn)
+  TESSERA_MOVE_FIRST(submit_on)
+  TESSERA_MOVE_FIRST(to_host)
+  TESSERA_MOVE_FIRST(shared)
+  TESSERA_MOVE_FIRST(unzip)
+  TESSERA_MOVE_FIRST(apply)
+  TESSERA_MOVE_FIRST(then)
+  TESSERA_MOVE_FIRST(map)
+#undef TESSERA_MOVE_FIRST
+  template <class Value = T>
+  detail::RunAwaiter<T, detail::Anywhere> operator co_await() & {
+    static_assert(detail::never<Value>, "an operation is used up by awaiting it: write co_await std::move(operation)");
+    return {detail::NodePtr(), {}};
+  }
+
+  // For the library.
+  explicit DeviceOperation(detail::TypedNodePtr<T> node) noexcept : node_(std::move(node)) {}
+  detail::TypedNodePtr<T> take_node() {
+    if (!node_) throw Error(Errc::invalid_argument, "the operation has been used already: it can be run once");
+    return std::move(node_);
+  }
+
+ private:
+  template <class U>
+  friend class DeviceOperation;
+
+  template <class Node, class... Argument>
+  static DeviceOperation make(Argument&&... arguments) {
+    return DeviceOperation(detail::TypedNodePtr<T>(new Node(std::forward<Argument>(arguments)...)));
+  }
+  template <class F>
+  auto transform(F function) && {
+    using To = std::invoke_result_t<F&, T>;
+    return DeviceOperation<To>(
+        detail::TypedNodePtr<To>(new detail::TransformNode<T, To, F>(take_node(), std::move(function))));
+  }
+  template <class... Param>
+  DeviceOperation apply_on(const tile::KernelOf<Param...>& kernel, const Shape& grid) && {
+    constexpr bool fits =
+        detail::check_arguments(static_cast<const tile::KernelOf<Param...>*>(nullptr), static_cast<const T*>(nullptr));
+    if constexpr (fits) {
+      return make<detail::ApplyNode<T>>(
+          take_node(), kernel,
+          +[](const T& values, detail::KernelArguments& to) { detail::collect_arguments<Param...>(values, to); }, grid);
+    } else {
+      return std::move(*this);
+    }
+  }
+  template <std::size_t... I>
+  static auto parts(const std::shared_ptr<detail::SharedOperation>& shared, detail::TypedNode<T>* source,
+                    std::index_sequence<I...>) {
+    return std::tuple<DeviceOperation<std::tuple_element_t<I, T>>...>(DeviceOperation<std::tuple_element_t<I, T>>(
+        detail::TypedNodePtr<std::tuple_element_t<I, T>>(new detail::PartNode<T, I>(shared, source)))...);
+  }
+  static const Stream& checked(const Stream& stream) {
+    if (!stream) throw Error(Errc::invalid_argument, "an operation was given an empty stream handle");
+    return stream;
+  }
+  T finish(detail::RunOptions options) {
+    options.blocks = true;
+    const detail::Run run = detail::Run::start(take_node(), std::move(options));
+    run.wait();
+    run.throw_if_failed();
+    if constexpr (!std::is_void_v<T>) return static_cast<detail::TypedNode<T>&>(run.root()).take();
+  }
+
+  detail::TypedNodePtr<T> node_;
+};
+
+namespace detail {
+
+// An operation that goes on where the caller wants.
+template <class T, class E>
+class [[nodiscard]] OnExecutor {
+ public:
+  OnExecutor(NodePtr root, E executor) : root_(std::move(root)), executor_(std::move(executor)) {}
+  RunAwaiter<T, E> operator co_await() && { return {std::move(root_), std::move(executor_)}; }
+
+ private:
+  NodePtr root_;
+  E executor_;
+};
+
+}  // namespace detail
+
+template <class T>
+template <detail::Executor E>
+auto DeviceOperation<T>::on(E executor) && {
+  return detail::OnExecutor<T, E>(take_node(), std::move(executor));
+}
+
+// Sources. Each is a tensor that the device makes: of ones, zeros, a value, any contents.
+template <Element T>
+DeviceOperation<Tensor<T>> full(const Shape& shape, T value) {
+  return DeviceOperation<Tensor<T>>(
+      detail::TypedNodePtr<Tensor<T>>(new detail::SourceNode<T>("fill", shape, {{"value", value}})));
+}
+template <Element T>
+DeviceOperation<Tensor<T>> zeros(const Shape& shape) {
+  return full<T>(shape, T{0});
+}
+template <Element T>
+DeviceOperation<Tensor<T>> ones(const Shape& shape) {
+  return full<T>(shape, T{1});
+}
+template <Element T>
+DeviceOperation<Tensor<T>> empty(const Shape& shape) {
+  return DeviceOperation<Tensor<T>>(detail::TypedNodePtr<Tensor<T>>(new detail::SourceNode<T>("", shape, {})));
+}
+// start, start + step, … : so many.
+template <Element T>
+DeviceOperation<Tensor<T>> arange(std::int64_t count, T start = T{0}, T step = T{1}) {
+  return DeviceOperation<Tensor<T>>(detail::TypedNodePtr<Tensor<T>>(
+      new detail::SourceNode<T>("arange", Shape(count), {{"start", start}, {"step", step}})));
+}
+
+namespace detail {
+TESSERA_API std::int64_t next_seed() noexcept;
+}
+
+// Random numbers: the same for the same seed, on every device. Without one each operation has a new seed, counted from
+// the start of the program, so that a program that does the same gets the same.
+template <Element T>
+  requires std::floating_point<T>
+DeviceOperation<Tensor<T>> randn(const Shape& shape, T mean = T{0}, T deviation = T{1},
+                                 std::int64_t seed = detail::next_seed()) {
+  return DeviceOperation<Tensor<T>>(detail::TypedNodePtr<Tensor<T>>(
+      new detail::SourceNode<T>("randn", shape, {{"seed", seed}, {"mean", mean}, {"std", deviation}})));
+}
+template <Element T>
+  requires std::floating_point<T>
+DeviceOperation<Tensor<T>> uniform(const Shape& shape, T least = T{0}, T end = T{1},
+                                   std::int64_t seed = detail::next_seed()) {
+  return DeviceOperation<Tensor<T>>(detail::TypedNodePtr<Tensor<T>>(
+      new detail::SourceNode<T>("uniform", shape, {{"seed", seed}, {"min", least}, {"max", end}})));
+}
+
+// With values of the host's, which are copied when the operation runs. Errc::count_mismatch if the shape has another
+// number of elements; without a shape it is a vector.
+template <Element T>
+DeviceOperation<Tensor<T>> from_host(std::vector<T> values, const Shape& shape) {
+  if (static_cast<std::int64_t>(values.size()) != shape.elements()) {
+    throw Error(Errc::count_mismatch, "[from_host] got " + std::to_string(values.size()) + " values for the shape " +
+                                          to_string(shape) + ", which has " + std::to_string(shape.elements()));
+  }
+  return DeviceOperation<Tensor<T>>(
+      detail::TypedNodePtr<Tensor<T>>(new detail::FromHostNode<T>(std::move(values), shape)));
+}
+template <Element T>
+DeviceOperation<Tensor<T>> from_host(std::vector<T> values) {
+  const Shape shape(values.size());
+  return from_host(std::move(values), shape);
+}
+
+// An operation that has its value: a tensor, a shared one, a number, anything.
+template <class T>
+DeviceOperation<detail::OperationValue<T>> value(T&& given) {
+  static_assert(!detail::is_operation<std::remove_cvref_t<T>>, "it is an operation already");
+  return DeviceOperation<detail::OperationValue<T>>(detail::AsOperation<T>::node(std::forward<T>(given)));
+}
+
+// Several operations as one, with a std::tuple of their values; what is no operation is value(it). They may run at the
+// same time.
+template <class... Op>
+auto zip(Op&&... operations) {
+  using Tuple = std::tuple<detail::OperationValue<Op>...>;
+  return DeviceOperation<Tuple>(detail::TypedNodePtr<Tuple>(new detail::ZipNode<detail::OperationValue<Op>...>(
+      detail::AsOperation<Op>::node(std::forward<Op>(operations))...)));
+}
+
+// The values of all.
+template <class T>
+DeviceOperation<std::vector<T>> when_all(std::vector<DeviceOperation<T>> operations) {
+  auto node = std::make_unique<detail::AllNode<T>>();
+  for (DeviceOperation<T>& operation : operations) node->add(operation.take_node());
+  return DeviceOperation<std::vector<T>>(detail::TypedNodePtr<std::vector<T>>(node.release()));
+}
+
+// The first that completes: its index and its value. The others are cancelled, and have stopped when this is over; one
+// that fails is passed over, and if all do, the failure is that of the first in the list. Errc::invalid_argument for an
+// empty list.
+template <class T>
+DeviceOperation<std::pair<std::size_t, T>> when_any(std::vector<DeviceOperation<T>> operations) {
+  if (operations.empty()) throw Error(Errc::invalid_argument, "[when_any] got no operations");
+  auto node = std::make_unique<detail::AnyNode<T>>();
+  for (DeviceOperation<T>& operation : operations) node->add(operation.take_node());
+  using First = std::pair<std::size_t, T>;
+  return DeviceOperation<First>(detail::TypedNodePtr<First>(node.release()));
+}
+
+template <class Tuple, std::size_t Output>
+class [[nodiscard]] KernelOperation : public DeviceOperation<std::tuple_element_t<Output, Tuple>> {
+ public:
+  explicit KernelOperation(DeviceOperation<Tuple> all)
+      : DeviceOperation<std::tuple_element_t<Output, Tuple>>(detail::TypedNodePtr<std::tuple_element_t<Output, Tuple>>(
+            new detail::PickNode<Tuple, Output>(all.take_node()))) {}
+
+  // All of the values, as operations of their own.
+  auto unzip() && {
+    auto node = this->take_node();
+    return DeviceOperation<Tuple>(static_cast<detail::PickNode<Tuple, Output>&>(*node).take_source()).unzip();
+  }
+};
+
+namespace detail {
+
+// Which of a kernel's parameters is its output.
+template <class... Param>
+constexpr std::size_t output_of() {
+  constexpr std::array<bool, sizeof...(Param)> is_output = {std::derived_from<Param, tile::Output>...};
+  for (std::size_t i = 0; i < is_output.size(); ++i) {
+    if (is_output[i]) return i;
+  }
+  return 0;
+}
+
+}  // namespace detail
+
+template <class... Param>
+template <class... Op>
+auto GridKernel<Param...>::operator()(Op&&... operations) const {
+  auto all = zip(std::forward<Op>(operations)...).apply(*this);
+  return KernelOperation<typename decltype(all)::value_type, detail::output_of<Param...>()>(std::move(all));
+}
+
+// An operation on its way, in the background: dropping the handle cancels nothing. One thread uses a handle at a time.
+template <class T>
+class Spawned {
+ public:
+  // An empty handle: using it throws Errc::invalid_argument.
+  Spawned() noexcept = default;
+  Spawned(Spawned&&) noexcept = default;
+  Spawned& operator=(Spawned&&) noexcept = default;
+
+  // running, completed, failed or cancelled. Never blocks.
+  Status poll() const { return run_.poll(); }
+  // Blocks until it is over; throws what went wrong. The value stays, or is taken: std::move(spawned).wait().
+  decltype(auto) wait() & {
+    run_.wait();
+    run_.throw_if_failed();
+    if constexpr (!std::is_void_v<T>) return value();
+  }
+  T wait() && {
+    run_.wait();
+    run_.throw_if_failed();
+    if constexpr (!std::is_void_v<T>) return static_cast<detail::TypedNode<T>&>(run_.root()).take();
+  }
+  // False if it is not over after this time.
+  template <class Rep, class Period>
+  bool wait_for(std::chrono::duration<Rep, Period> time) const {
+    return run_.wait_seconds(std::chrono::duration<double>(time));
+  }
+  // Stops what has not started; functions that run are not interrupted. False if it was over.
+  bool cancel() const { return run_.cancel(); }
+
+  // co_await std::move(spawned): its value, when it is there.
+  detail::RunAwaiter<T, detail::Anywhere> operator co_await() && {
+    run_.poll();  // throws on an empty handle
+    return {std::move(run_), {}};
+  }
+  template <detail::Executor E>
+  auto on(E executor) && {
+    run_.poll();
+    return Resumed<E>{std::move(run_), std::move(executor)};
+  }
+  template <class Value = T>
+  detail::RunAwaiter<T, detail::Anywhere> operator co_await() & {
+    static_assert(detail::never<Value>, "a spawned operation gives its value once: write co_await std::move(spawned)");
+    return {detail::Run(), {}};
+  }
+
+  explicit operator bool() const noexcept { return static_cast<bool>(run_); }
+
+  explicit Spawned(detail::Run run) noexcept : run_(std::move(run)) {}
+
+ private:
+  template <class E>
+  struct Resumed {
+    detail::Run run;
+    E executor;
+    detail::RunAwaiter<T, E> operator co_await() && { return {std::move(run), std::move(executor)}; }
+  };
+  auto& value() { return *static_cast<detail::TypedNode<T>&>(run_.root()).value; }
+
+  detail::Run run_;
+};
+
+template <class T>
+Spawned<T> DeviceOperation<T>::spawn(std::stop_token stop) && {
+  detail::RunOptions options;
+  options.stop = std::move(stop);
+  return Spawned<T>(detail::Run::start(take_node(), std::move(options)));
+}
+template <class T>
+Spawned<T> DeviceOperation<T>::submit_on(const Stream& stream) && {
+  detail::RunOptions options;
+  options.stream = checked(stream);
+  return Spawned<T>(detail::Run::start(take_node(), std::move(options)));
+}
+
+// Starts an operation and returns at once.
+//
+//   Spawned<std::vector<float>> running = spawn(value(std::move(batch)).to_host());
+//   …
+//   std::vector<float> done = co_await std::move(running);
+template <class T>
+Spawned<T> spawn(DeviceOperation<T>&& operation, std::stop_token stop = {}) {
+  return std::move(operation).spawn(std::move(stop));
+}
+template <class T>
+Spawned<T> spawn(DeviceOperation<T>& operation, std::stop_token = {}) {
+  static_assert(detail::never<T>, "an operation is used up by spawning it: write spawn(std::move(operation))");
+  return {};
+}
+
+// Chooses the streams of operations that are given none.
+class TESSERA_API StreamPolicy {
+ public:
+  virtual ~StreamPolicy();
+  // The stream for an operation that begins on this device; an empty one: no stream. `task` tells tasks apart, 0 is
+  // none. Any thread.
+  virtual Stream stream_for(const Device& device, std::uint64_t task) = 0;
+};
+// So many streams in turn; one for all; one for each Task, and one for what is awaited elsewhere. They keep the streams
+// of the devices that they have seen.
+TESSERA_API std::shared_ptr<StreamPolicy> round_robin_streams(unsigned count = 4);
+TESSERA_API std::shared_ptr<StreamPolicy> single_stream();
+TESSERA_API std::shared_ptr<StreamPolicy> stream_per_task();
+// Of the process, from now on; null: the one it begins with, four streams of each device in turn.
+TESSERA_API void set_stream_policy(std::shared_ptr<StreamPolicy> policy);
+
+template <class... Param>
+GridKernel<Param...> tile::KernelOf<Param...>::grid(const Shape& counts) const {
+  return {*this, counts};
+}
+template <class... Param>
+template <class... Op>
+auto tile::KernelOf<Param...>::operator()(Op&&... operations) const {
+  auto all = zip(std::forward<Op>(operations)...).apply(*this);
+  return KernelOperation<typename decltype(all)::value_type, tessera::detail::output_of<Param...>()>(std::move(all));
+}
+
+}  // namespace tessera

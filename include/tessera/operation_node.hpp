@@ -1,0 +1,284 @@
+#pragma once
+
+#include <tessera/device.hpp>
+#include <tessera/export.hpp>
+#include <tessera/params.hpp>
+#include <tessera/stream.hpp>
+#include <tessera/tensor.hpp>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+// What operations are made of: for the templates of operation.hpp and task.hpp, not for programs.
+namespace tessera {
+
+namespace tile {
+class Kernel;
+}
+
+namespace detail {
+
+class Evaluation;
+class OperationNode;
+class RunState;
+class SyncDriver;
+
+// Destroys a tree without recursion: it may be a million nodes deep.
+struct TESSERA_API Dispose {
+  void operator()(OperationNode* node) const noexcept;
+};
+using NodePtr = std::unique_ptr<OperationNode, Dispose>;
+
+// One step of an operation: what is to be done, and then its value. It owns its children, whose values it takes.
+class TESSERA_API OperationNode {
+ public:
+  OperationNode() = default;
+  virtual ~OperationNode();
+  OperationNode(const OperationNode&) = delete;
+  OperationNode& operator=(const OperationNode&) = delete;
+
+  // Its turn has come: by default its children's first, then step().
+  virtual void begin(Evaluation& evaluation);
+  // All children have their values: makes its own from them. False if it waits for something, or has a new child:
+  // then it is called again. Quick, and never two of an evaluation at once.
+  virtual bool step(Evaluation& evaluation) = 0;
+  // What after_device() calls: may take its time, on any thread. What it throws is the node's failure.
+  virtual void work() {}
+
+  // It will be evaluated several times: leaves must keep their values. Throws if it cannot be.
+  virtual void keep() {}
+  // Before it is evaluated once more.
+  virtual void reset() {}
+
+  void add_child(NodePtr child) noexcept;
+  NodePtr take_child() noexcept;  // its only one
+  // The children that step() has added go.
+  void drop_children_after(std::size_t count) noexcept;
+
+  // How deep the tree below it is: of several children the deepest is evaluated first, so that as few values as can be
+  // are held at a time.
+  std::uint32_t depth() const noexcept { return depth_; }
+  void set_depth(std::uint32_t depth) noexcept { depth_ = depth; }
+
+  // Where its tensors are, if that is known.
+  DeviceState* device() const noexcept { return device_; }
+  void set_device(DeviceState* device) noexcept { device_ = device; }
+
+ private:
+  friend class RunState;
+  friend struct Dispose;
+  friend TESSERA_API void for_each_in_tree(OperationNode& root, void (*visit)(OperationNode&));
+
+  OperationNode* parent_ = nullptr;
+  OperationNode* first_child_ = nullptr;
+  OperationNode* last_child_ = nullptr;
+  OperationNode* next_ = nullptr;  // the parent's next child; or the next to be disposed of
+  DeviceState* device_ = nullptr;
+  std::uint32_t pending_ = 0;  // children without a value
+  std::uint32_t depth_ = 0;
+};
+
+TESSERA_API void for_each_in_tree(OperationNode& root, void (*visit)(OperationNode&));
+
+// A call of a kernel, by its name or as it is.
+struct KernelWork {
+  const tile::Kernel* kernel = nullptr;
+  std::string_view name = {};
+  const TensorHandle* output = nullptr;
+  std::span<const TensorHandle* const> inputs = {};
+  const Params* params = nullptr;
+  Shape tile = {};  // of rank 0: the compiler's choice
+  Shape grid = {};  // instead: how many tiles along each axis
+};
+
+struct TaskContext;
+
+struct RunOptions {
+  Stream stream = {};                 // empty: the policy's
+  std::stop_token stop = {};          // stops it
+  const TaskContext* task = nullptr;  // that awaits it
+  bool blocks = false;                // its caller waits, and may work for it
+};
+
+// A tree of nodes on its way. Shared; any thread.
+class TESSERA_API Run {
+ public:
+  class TESSERA_API Observer {
+   public:
+    virtual void run_over() noexcept = 0;
+
+   protected:
+    Observer() = default;
+    ~Observer() = default;
+  };
+
+  Run() noexcept = default;
+  static Run start(NodePtr root, RunOptions options);
+
+  Status poll() const;
+  bool is_over() const noexcept;
+  void wait() const;
+  bool wait_seconds(std::chrono::duration<double> timeout) const;
+  bool cancel(Errc reason = Errc::cancelled, std::string_view why = "the operation was cancelled") const;
+
+  // False if it is over: then the observer will not be told. remove: false if it has been told, or is being told.
+  bool add_observer(Observer& observer) const;
+  bool remove_observer(Observer& observer) const;
+  void before_user_code() const noexcept;  // of an observer's
+
+  // When it is over.
+  const std::exception_ptr& failure() const noexcept;
+  void throw_if_failed() const;
+  OperationNode& root() const noexcept;
+  NodePtr take_root() const noexcept;
+
+  explicit operator bool() const noexcept { return static_cast<bool>(state_); }
+  const std::shared_ptr<RunState>& state() const noexcept { return state_; }
+
+ private:
+  std::shared_ptr<RunState> state_;
+};
+
+// What nodes can ask for while they are evaluated.
+class TESSERA_API Evaluation {
+ public:
+  virtual ~Evaluation() = default;
+
+  // Device work: recorded, and submitted together when somebody needs it.
+  virtual TensorHandle make(const Shape& shape, DType dtype) = 0;
+  virtual void run(const KernelWork& work) = 0;
+  // A tensor with a copy of these bytes, which `owner` keeps.
+  virtual TensorHandle upload(const Shape& shape, DType dtype, std::span<const std::byte> bytes,
+                              std::shared_ptr<const void> owner) = 0;
+  // Copies a tensor out; the node's step is called again when it is there.
+  virtual void download(const TensorHandle& tensor, std::span<std::byte> to, OperationNode& node) = 0;
+
+  // A child more, evaluated now; then the parent's step is called again.
+  virtual void add_child(OperationNode& parent, NodePtr child) = 0;
+  // Calls the node's work() when all that was recorded so far is over, then its step again.
+  virtual void after_device(OperationNode& node) = 0;
+  // The node waits for something outside. wake, from any thread: its step is called again; if there is a failure, that
+  // is the node's.
+  virtual void hold(OperationNode& node) = 0;
+  virtual void wake(OperationNode& node, std::exception_ptr failure = nullptr) = 0;
+  // Calls a function of the program's, on a thread of the device's.
+  virtual void execute(std::function<void()> function) = 0;
+  // Calls it when the evaluation is stopped, or has failed, while this node waits; at once if it has been.
+  virtual void on_stop(std::function<void()> function) = 0;
+
+  // Throws why a tensor's memory is not what it should be, if nothing is on its way to it.
+  virtual void expect_sound(const TensorHandle& tensor) = 0;
+
+  // For operations inside of this one.
+  virtual RunOptions inner_options() = 0;
+  virtual DeviceState& device() = 0;
+  virtual std::shared_ptr<Evaluation> share() = 0;  // for whoever wakes
+  // They are stopped with it.
+  virtual void add_inner(const Run& run) = 0;
+
+ protected:
+  friend class OperationNode;
+  virtual void begin_children(OperationNode& node) = 0;
+};
+
+// A value that several operations share the making of: what unzip leaves. Made once, by the first that is evaluated.
+// Those in the same evaluation go on at once; those elsewhere wait until what makes it is over.
+class TESSERA_API SharedOperation {
+ public:
+  explicit SharedOperation(NodePtr source);
+  ~SharedOperation();
+  SharedOperation(const SharedOperation&) = delete;
+  SharedOperation& operator=(const SharedOperation&) = delete;
+
+  // Called by a part's begin and step, in this order: true if the source has its value. Else the part waits, and its
+  // step is called again. `self` keeps this object.
+  bool join(Evaluation& evaluation, OperationNode& part, const std::shared_ptr<SharedOperation>& self);
+  DeviceState* device() const noexcept;
+  std::uint32_t depth() const noexcept;
+
+ private:
+  friend class RunState;
+  struct Joint;
+  struct Waiting {
+    std::shared_ptr<RunState> run;
+    OperationNode* part;
+  };
+  enum class State : std::uint8_t { fresh, claimed, ready, failed };
+
+  // Called by the run that makes it: the source has its value; and it has failed, or the run is over.
+  void made(RunState& run);
+  void end(const std::exception_ptr& failure) noexcept;
+
+  NodePtr joint_;  // stands between the source and the parts
+  std::mutex mutex_;
+  State state_ = State::fresh;
+  std::shared_ptr<RunState> maker_;  // until it is over
+  std::exception_ptr failure_;
+  std::vector<Waiting> waiting_;
+};
+
+// Cancels the run after this time, if it is not over, with Errc::deadline_exceeded.
+TESSERA_API void cancel_after(const Run& run, std::chrono::nanoseconds time);
+// What was thrown, as an Error: Errc::call_failed for what is none.
+TESSERA_API Error error_of(const std::exception_ptr& failure);
+
+// What a Task and all that it awaits have in common.
+struct TaskContext {
+  std::stop_token stop = {};
+  std::uint64_t id = 0;          // tells tasks apart
+  SyncDriver* driver = nullptr;  // the thread that waits for it
+};
+TESSERA_API std::uint64_t next_task_id() noexcept;
+
+// A thread that waits for a task, and does what the task waits for.
+class TESSERA_API SyncDriver {
+ public:
+  // The task waits for this.
+  void awaits(const Run& run);
+  void finish() noexcept;
+  // Blocks until finish().
+  void wait();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Run awaited_;
+  std::uint64_t changes_ = 0;
+  bool is_over_ = false;
+};
+
+// void as a value.
+template <class T>
+using Stored = std::conditional_t<std::is_void_v<T>, std::monostate, T>;
+
+template <class T>
+class TypedNode : public OperationNode {
+ public:
+  std::optional<Stored<T>> value;
+
+  Stored<T> take() {
+    Stored<T> taken = std::move(*value);
+    value.reset();
+    return taken;
+  }
+  void reset() override { value.reset(); }
+};
+template <class T>
+using TypedNodePtr = std::unique_ptr<TypedNode<T>, Dispose>;
+
+}  // namespace detail
+}  // namespace tessera

@@ -1,0 +1,798 @@
+#pragma once
+
+#include <tessera/error.hpp>
+#include <tessera/operation_node.hpp>
+#include <tessera/tile.hpp>
+
+#include <array>
+#include <chrono>
+#include <concepts>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+// The nodes that DeviceOperation's members make: for operation.hpp, not for programs.
+namespace tessera {
+
+template <class T>
+class DeviceOperation;
+
+namespace detail {
+
+template <class...>
+inline constexpr bool never = false;
+
+// What a function makes of a value, or of nothing.
+template <class F, class T>
+struct CallResult : std::invoke_result<F&, T> {};
+template <class F>
+struct CallResult<F, void> : std::invoke_result<F&> {};
+template <class F, class T>
+using ResultWith = std::remove_cvref_t<typename CallResult<F, T>::type>;
+
+template <class T>
+concept is_operation =
+    requires { typename T::value_type; } && std::derived_from<T, DeviceOperation<typename T::value_type>>;
+
+// The element of Tensor<T>, Partitioned<T>, std::shared_ptr<const Tensor<T>>; void for anything else.
+template <class T>
+struct TensorTraits {
+  using Element = void;
+  static constexpr bool is_owned = false, is_shared = false;
+};
+template <Element T>
+struct TensorTraits<Tensor<T>> {
+  using Element = T;
+  static constexpr bool is_owned = true, is_shared = false;
+};
+template <Element T>
+struct TensorTraits<Partitioned<T>> : TensorTraits<Tensor<T>> {};
+template <Element T>
+struct TensorTraits<std::shared_ptr<const Tensor<T>>> {
+  using Element = T;
+  static constexpr bool is_owned = false, is_shared = true;
+};
+template <class T>
+using ElementOf = typename TensorTraits<T>::Element;
+template <class T>
+concept TensorLike = !std::is_void_v<ElementOf<T>>;
+
+template <TensorLike T>
+const TensorHandle& handle_of(const T& tensor) {
+  if constexpr (TensorTraits<T>::is_shared) {
+    if (!tensor) throw Error(Errc::invalid_argument, "a shared tensor is an empty pointer");
+    return tensor->handle();
+  } else {
+    return tensor.handle();
+  }
+}
+
+// Calls f(handle) for each tensor in a value.
+template <class T, class F>
+void for_each_tensor(const T& value, F&& f) {
+  if constexpr (TensorLike<T>) {
+    f(handle_of(value));
+  } else if constexpr (requires { std::tuple_size<T>::value; }) {
+    std::apply([&](const auto&... item) { (for_each_tensor(item, f), ...); }, value);
+  }
+}
+
+// Where a value's tensors are, if it has any.
+template <class T>
+DeviceState* device_of(const T& value) {
+  DeviceState* device = nullptr;
+  for_each_tensor(value, [&](const TensorHandle& tensor) {
+    if (!device && tensor.state()) device = tensor.device().state();
+  });
+  return device;
+}
+
+// The same value once more: for operations that are evaluated again.
+template <class T>
+T copy_of(const T& value) {
+  if constexpr (std::is_copy_constructible_v<T>) {
+    return value;
+  } else if constexpr (requires {
+                         typename T::element_type;
+                         value.tile();
+                       }) {
+    return T(Tensor<typename T::element_type>(value.handle()), value.tile());
+  } else if constexpr (TensorLike<T>) {
+    return T(value.handle());
+  } else if constexpr (requires { std::tuple_size<T>::value; }) {
+    return std::apply([](const auto&... item) { return T(copy_of(item)...); }, value);
+  } else {
+    throw Error(Errc::unsupported, "an operation cannot be retried that holds a value which cannot be copied");
+  }
+}
+
+// A value that is there.
+template <class T>
+class ValueNode final : public TypedNode<T> {
+ public:
+  explicit ValueNode(T given) : held_(std::move(given)) { this->set_device(device_of(*held_)); }
+  bool step(Evaluation&) override {
+    if (!held_) throw Error(Errc::invalid_argument, "the value of an operation was used already");
+    if (is_kept_) {
+      this->value.emplace(copy_of(*held_));
+    } else {
+      this->value.emplace(std::move(*held_));
+      held_.reset();
+    }
+    return true;
+  }
+  void keep() override { is_kept_ = true; }
+
+ private:
+  std::optional<T> held_;
+  bool is_kept_ = false;
+};
+
+// A new tensor that a kernel without inputs fills, or nothing does.
+template <Element T>
+class SourceNode final : public TypedNode<Tensor<T>> {
+ public:
+  SourceNode(std::string_view kernel, const Shape& shape, Params params)
+      : kernel_(kernel), shape_(shape), params_(std::move(params)) {
+    shape.size_bytes(dtype_of<T>);  // throws if it does not fit
+  }
+  bool step(Evaluation& evaluation) override {
+    const TensorHandle made = evaluation.make(shape_, dtype_of<T>);
+    if (!kernel_.empty()) evaluation.run({.name = kernel_, .output = &made, .params = &params_});
+    this->value.emplace(Tensor<T>(made));
+    return true;
+  }
+
+ private:
+  std::string_view kernel_;  // one of the library's names
+  Shape shape_;
+  Params params_;
+};
+
+template <Element T>
+class FromHostNode final : public TypedNode<Tensor<T>> {
+ public:
+  FromHostNode(std::vector<T> values, const Shape& shape)
+      : values_(std::make_shared<const std::vector<T>>(std::move(values))), shape_(shape) {}
+  bool step(Evaluation& evaluation) override {
+    const auto bytes = std::as_bytes(std::span(*values_));
+    this->value.emplace(Tensor<T>(evaluation.upload(shape_, dtype_of<T>, bytes, values_)));
+    return true;
+  }
+
+ private:
+  std::shared_ptr<const std::vector<T>> values_;
+  Shape shape_;
+};
+
+// A function of the value that needs no device: cutting into tiles, sharing.
+template <class From, class To, class F>
+class TransformNode final : public TypedNode<To> {
+ public:
+  TransformNode(TypedNodePtr<From> source, F function) : source_(source.get()), function_(std::move(function)) {
+    this->add_child(std::move(source));
+  }
+  bool step(Evaluation&) override {
+    this->value.emplace(function_(source_->take()));
+    return true;
+  }
+
+ private:
+  TypedNode<From>* source_;
+  F function_;
+};
+
+// One value of a tuple.
+template <class Tuple, std::size_t I>
+class PickNode final : public TypedNode<std::tuple_element_t<I, Tuple>> {
+ public:
+  explicit PickNode(TypedNodePtr<Tuple> source) : source_(source.get()) { this->add_child(std::move(source)); }
+  bool step(Evaluation&) override {
+    this->value.emplace(std::get<I>(source_->take()));
+    return true;
+  }
+  TypedNodePtr<Tuple> take_source() {
+    this->take_child().release();
+    return TypedNodePtr<Tuple>(std::exchange(source_, nullptr));
+  }
+
+ private:
+  TypedNode<Tuple>* source_;
+};
+
+template <class... T>
+class ZipNode final : public TypedNode<std::tuple<T...>> {
+ public:
+  explicit ZipNode(TypedNodePtr<T>... sources) : sources_(sources.get()...) {
+    (this->add_child(std::move(sources)), ...);
+  }
+  bool step(Evaluation&) override {
+    this->value.emplace(std::apply([](auto*... source) { return std::tuple<T...>(source->take()...); }, sources_));
+    return true;
+  }
+
+ private:
+  std::tuple<TypedNode<T>*...> sources_;
+};
+
+template <class T>
+class AllNode final : public TypedNode<std::vector<T>> {
+ public:
+  void add(TypedNodePtr<T> source) {
+    sources_.push_back(source.get());
+    this->add_child(std::move(source));
+  }
+  bool step(Evaluation&) override {
+    std::vector<T> values;
+    values.reserve(sources_.size());
+    for (TypedNode<T>* source : sources_) values.push_back(source->take());
+    this->value.emplace(std::move(values));
+    return true;
+  }
+
+ private:
+  std::vector<TypedNode<T>*> sources_;
+};
+
+// What a kernel takes of a tuple.
+struct KernelArguments {
+  const TensorHandle* output = nullptr;
+  std::vector<const TensorHandle*> inputs;
+  Params params;
+  Shape tile;
+};
+
+template <class P>
+struct ParameterTraits;
+template <Element T>
+struct ParameterTraits<tile::Out<T>> {
+  template <class A>
+  static constexpr bool check() {
+    static_assert(!TensorTraits<A>::is_shared,
+                  "a shared tensor cannot be written: give the kernel's tile::Out a tensor that it owns, as "
+                  "zeros<T>(shape) or std::move(tensor)");
+    if constexpr (!TensorTraits<A>::is_shared) {
+      static_assert(TensorTraits<A>::is_owned && std::is_same_v<ElementOf<A>, T>,
+                    "the kernel's tile::Out takes a Tensor or Partitioned of its own element type");
+    }
+    return TensorTraits<A>::is_owned && std::is_same_v<ElementOf<A>, T>;
+  }
+  template <class A>
+  static void add(const A& argument, KernelArguments& to) {
+    to.output = &handle_of(argument);
+    if constexpr (requires { argument.tile(); }) to.tile = argument.tile();
+  }
+};
+template <Element T>
+struct ParameterTraits<tile::In<T>> {
+  template <class A>
+  static constexpr bool check() {
+    static_assert(std::is_same_v<ElementOf<A>, T>,
+                  "the kernel's tile::In takes a tensor of its own element type: Tensor<T>, Partitioned<T> or "
+                  "std::shared_ptr<const Tensor<T>>");
+    return std::is_same_v<ElementOf<A>, T>;
+  }
+  template <class A>
+  static void add(const A& argument, KernelArguments& to) {
+    to.inputs.push_back(&handle_of(argument));
+  }
+};
+template <Element T, tile::detail::Name name>
+struct ParameterTraits<tile::Scalar<T, name>> {
+  template <class A>
+  static constexpr bool check() {
+    static_assert(std::is_arithmetic_v<A>, "the kernel's tile::Scalar takes a number");
+    return std::is_arithmetic_v<A>;
+  }
+  template <class A>
+  static void add(const A& argument, KernelArguments& to) {
+    to.params.set(name.value, Value(argument));
+  }
+};
+
+// Whether a kernel with these parameters takes these values; if not, one line says why.
+template <class... P, class... A>
+constexpr bool check_arguments(const tile::KernelOf<P...>*, const std::tuple<A...>*) {
+  static_assert(sizeof...(P) == sizeof...(A),
+                "the kernel takes another number of values: one for each of its parameters, in their order");
+  if constexpr (sizeof...(P) == sizeof...(A)) {
+    return (ParameterTraits<P>::template check<A>() && ...);
+  } else {
+    return false;
+  }
+}
+
+// Runs a kernel on the values of a tuple, which it passes on.
+template <class T>
+class ApplyNode final : public TypedNode<T> {
+ public:
+  using Collect = void (*)(const T& values, KernelArguments& to);
+
+  ApplyNode(TypedNodePtr<T> source, const tile::Kernel& kernel, Collect collect, const Shape& grid)
+      : source_(source.get()), kernel_(kernel), collect_(collect), grid_(grid) {
+    this->add_child(std::move(source));
+  }
+  ApplyNode(TypedNodePtr<T> source, std::string_view name, Params params, Collect collect)
+      : source_(source.get()), name_(name), params_(std::move(params)), collect_(collect) {
+    this->add_child(std::move(source));
+  }
+
+  bool step(Evaluation& evaluation) override {
+    T values = source_->take();
+    KernelArguments arguments;
+    arguments.params = params_;
+    collect_(values, arguments);
+    evaluation.run({.kernel = kernel_ ? &*kernel_ : nullptr,
+                    .name = name_,
+                    .output = arguments.output,
+                    .inputs = arguments.inputs,
+                    .params = &arguments.params,
+                    .tile = arguments.tile,
+                    .grid = grid_});
+    this->value.emplace(std::move(values));
+    return true;
+  }
+
+ private:
+  TypedNode<T>* source_;
+  std::optional<tile::Kernel> kernel_;
+  std::string name_;
+  Params params_;
+  Collect collect_;
+  Shape grid_;
+};
+
+template <class... P, class T>
+void collect_arguments(const T& values, KernelArguments& to) {
+  [&]<std::size_t... I>(std::index_sequence<I...>) {
+    (ParameterTraits<P>::add(std::get<I>(values), to), ...);
+  }(std::index_sequence_for<P...>{});
+}
+
+// The first tensor is the output, the others are the inputs.
+template <class T>
+void collect_tensors(const T& values, KernelArguments& to) {
+  for_each_tensor(values, [&](const TensorHandle& tensor) {
+    if (to.output) {
+      to.inputs.push_back(&tensor);
+    } else {
+      to.output = &tensor;
+    }
+  });
+  if (!to.output) throw Error(Errc::count_mismatch, "a kernel needs a tensor to write");
+}
+
+// One of the values of a tuple whose making several operations share.
+template <class Tuple, std::size_t I>
+class PartNode final : public TypedNode<std::tuple_element_t<I, Tuple>> {
+ public:
+  PartNode(std::shared_ptr<SharedOperation> shared, TypedNode<Tuple>* source)
+      : shared_(std::move(shared)), source_(source) {
+    this->set_device(shared_->device());
+    this->set_depth(shared_->depth());
+  }
+  bool step(Evaluation& evaluation) override {
+    if (!shared_->join(evaluation, *this, shared_)) return false;
+    auto& item = std::get<I>(*source_->value);
+    for_each_tensor(item, [&](const TensorHandle& tensor) { evaluation.expect_sound(tensor); });
+    this->value.emplace(std::move(item));
+    shared_ = nullptr;  // with the last part the values go that nobody wants
+    return true;
+  }
+  void keep() override {
+    throw Error(Errc::unsupported, "a part of unzip() cannot be retried: retry what is unzipped");
+  }
+
+ private:
+  std::shared_ptr<SharedOperation> shared_;
+  TypedNode<Tuple>* source_;
+};
+
+// Calls a function with the value, which the device may not have made yet; goes on with the operation it returns.
+template <class From, class To, class F>
+class ThenNode final : public TypedNode<To> {
+ public:
+  ThenNode(TypedNodePtr<From> source, F function) : source_(source.get()), function_(std::move(function)) {
+    this->add_child(std::move(source));
+  }
+  bool step(Evaluation& evaluation) override {
+    if (next_) {
+      this->value.emplace(next_->take());
+      next_ = nullptr;
+      this->drop_children_after(1);
+      return true;
+    }
+    TypedNodePtr<To> next = call().take_node();
+    next_ = next.get();
+    evaluation.add_child(*this, std::move(next));
+    return false;
+  }
+  void reset() override {
+    TypedNode<To>::reset();
+    next_ = nullptr;
+    this->drop_children_after(1);
+  }
+
+ private:
+  auto call() {
+    if constexpr (std::is_void_v<From>) {
+      source_->take();
+      return std::invoke(function_);
+    } else {
+      return std::invoke(function_, source_->take());
+    }
+  }
+  TypedNode<From>* source_;
+  F function_;
+  TypedNode<To>* next_ = nullptr;
+};
+
+// Calls a function with the value when the device has made it.
+template <class From, class To, class F>
+class MapNode final : public TypedNode<To> {
+ public:
+  MapNode(TypedNodePtr<From> source, F function) : source_(source.get()), function_(std::move(function)) {
+    this->add_child(std::move(source));
+  }
+  bool step(Evaluation& evaluation) override {
+    if (this->value) return true;
+    evaluation.after_device(*this);
+    return false;
+  }
+  void work() override {
+    if constexpr (std::is_void_v<To>) {
+      call();
+      this->value.emplace();
+    } else {
+      this->value.emplace(call());
+    }
+  }
+
+ private:
+  decltype(auto) call() {
+    if constexpr (std::is_void_v<From>) {
+      source_->take();
+      return std::invoke(function_);
+    } else {
+      return std::invoke(function_, source_->take());
+    }
+  }
+  TypedNode<From>* source_;
+  F function_;
+};
+
+template <class T, class F>
+class InspectNode final : public TypedNode<T> {
+ public:
+  InspectNode(TypedNodePtr<T> source, F function) : source_(source.get()), function_(std::move(function)) {
+    this->add_child(std::move(source));
+  }
+  bool step(Evaluation& evaluation) override {
+    if (this->value) return true;
+    evaluation.after_device(*this);
+    return false;
+  }
+  void work() override {
+    Stored<T> seen = source_->take();
+    if constexpr (std::is_void_v<T>) {
+      std::invoke(function_);
+    } else {
+      std::invoke(function_, std::as_const(seen));
+    }
+    this->value.emplace(std::move(seen));
+  }
+
+ private:
+  TypedNode<T>* source_;
+  F function_;
+};
+
+template <TensorLike T>
+class ToHostNode final : public TypedNode<std::vector<ElementOf<T>>> {
+ public:
+  explicit ToHostNode(TypedNodePtr<T> source) : source_(source.get()) { this->add_child(std::move(source)); }
+  bool step(Evaluation& evaluation) override {
+    if (tensor_) {
+      tensor_.reset();
+      this->value.emplace(std::move(copy_));
+      return true;
+    }
+    tensor_.emplace(source_->take());
+    const TensorHandle& handle = handle_of(*tensor_);
+    shape_ = handle.shape();
+    copy_.resize(static_cast<std::size_t>(shape_.elements()));
+    evaluation.download(handle, std::as_writable_bytes(std::span(copy_)), *this);
+    return false;
+  }
+  void reset() override {
+    TypedNode<std::vector<ElementOf<T>>>::reset();
+    tensor_.reset();
+  }
+  const Shape& shape() const noexcept { return shape_; }
+
+ private:
+  TypedNode<T>* source_;
+  std::optional<T> tensor_;
+  std::vector<ElementOf<T>> copy_;
+  Shape shape_;
+};
+
+// Where a tree is evaluated.
+template <class T>
+class OnDeviceNode final : public TypedNode<T> {
+ public:
+  OnDeviceNode(TypedNodePtr<T> source, const Device& device) : source_(source.get()), on_(device) {
+    this->set_device(device.state());
+    this->add_child(std::move(source));
+  }
+  bool step(Evaluation&) override {
+    this->value.emplace(source_->take());
+    return true;
+  }
+
+ private:
+  TypedNode<T>* source_;
+  Device on_;
+};
+
+// A node that runs another tree by itself and waits for its end, whatever that is.
+template <class T>
+class InnerNode : public TypedNode<T>, protected Run::Observer {
+ public:
+  void begin(Evaluation& evaluation) override {
+    NodePtr root = make_root();
+    if (!root) return OperationNode::begin(evaluation);
+    start(evaluation, std::move(root));
+    if (!is_waiting_) OperationNode::begin(evaluation);
+  }
+
+ protected:
+  virtual NodePtr make_root() = 0;
+  virtual void started(const Run&) {}
+
+  void start(Evaluation& evaluation, NodePtr root) {
+    run_ = Run::start(std::move(root), evaluation.inner_options());
+    evaluation.add_inner(run_);
+    started(run_);
+    outer_ = evaluation.share();
+    is_waiting_ = run_.add_observer(*this);
+    if (is_waiting_) evaluation.hold(*this);
+  }
+  // At a step: what the inner tree's end was.
+  const Run& ended() {
+    is_waiting_ = false;
+    outer_ = nullptr;
+    return run_;
+  }
+
+  Run run_;
+  bool is_waiting_ = false;
+
+ private:
+  void run_over() noexcept override {
+    const std::shared_ptr<Evaluation> outer = std::move(outer_);
+    outer->wake(*this);
+  }
+  std::shared_ptr<Evaluation> outer_;
+};
+
+template <class T, class F>
+class OrElseNode final : public InnerNode<T> {
+ public:
+  OrElseNode(TypedNodePtr<T> source, F function) : source_(std::move(source)), function_(std::move(function)) {
+    this->set_device(source_->device());
+  }
+  bool step(Evaluation& evaluation) override {
+    if (next_) {
+      this->value.emplace(next_->take());
+      next_ = nullptr;
+      this->drop_children_after(0);
+      return true;
+    }
+    const Run& run = this->ended();
+    if (!run.failure()) {
+      this->value.emplace(static_cast<TypedNode<T>&>(run.root()).take());
+      return true;
+    }
+    const Error error = error_of(run.failure());
+    using Next = std::invoke_result_t<F&, const Error&>;
+    if constexpr (is_operation<Next>) {
+      auto next = std::invoke(function_, error).take_node();
+      next_ = next.get();
+      evaluation.add_child(*this, std::move(next));
+      return false;
+    } else if constexpr (std::is_void_v<T>) {
+      std::invoke(function_, error);
+      this->value.emplace();
+      return true;
+    } else {
+      this->value.emplace(std::invoke(function_, error));
+      return true;
+    }
+  }
+  void keep() override {
+    for_each_in_tree(*source_, [](OperationNode& node) { node.keep(); });
+    throw Error(Errc::unsupported, "an operation with or_else() cannot be retried: retry what is before it");
+  }
+
+ private:
+  NodePtr make_root() override { return std::move(source_); }
+  TypedNodePtr<T> source_;
+  F function_;
+  TypedNode<T>* next_ = nullptr;
+};
+
+// Whether trying again can help: not if the caller is at fault, or does not want it any more.
+TESSERA_API bool is_worth_retrying(const Error& error) noexcept;
+
+template <class T>
+class RetryNode final : public InnerNode<T> {
+ public:
+  RetryNode(TypedNodePtr<T> source, int times) : source_(std::move(source)), left_(times) {
+    this->set_device(source_->device());
+  }
+  bool step(Evaluation& evaluation) override {
+    while (true) {
+      const Run& run = this->ended();
+      if (!run.failure()) {
+        this->value.emplace(static_cast<TypedNode<T>&>(run.root()).take());
+        return true;
+      }
+      if (left_ == 0 || !is_worth_retrying(error_of(run.failure()))) std::rethrow_exception(run.failure());
+      --left_;
+      NodePtr again = run.take_root();
+      for_each_in_tree(*again, [](OperationNode& node) { node.reset(); });
+      this->start(evaluation, std::move(again));
+      if (this->is_waiting_) return false;
+    }
+  }
+  void keep() override { throw Error(Errc::unsupported, "an operation with retry() cannot be retried as a whole"); }
+
+ private:
+  NodePtr make_root() override {
+    for_each_in_tree(*source_, [](OperationNode& node) { node.keep(); });
+    return std::move(source_);
+  }
+  TypedNodePtr<T> source_;
+  int left_;
+};
+
+template <class T>
+class TimeoutNode final : public InnerNode<T> {
+ public:
+  TimeoutNode(TypedNodePtr<T> source, std::chrono::nanoseconds time) : source_(std::move(source)), time_(time) {
+    this->set_device(source_->device());
+  }
+  bool step(Evaluation&) override {
+    const Run& run = this->ended();
+    run.throw_if_failed();
+    this->value.emplace(static_cast<TypedNode<T>&>(run.root()).take());
+    return true;
+  }
+  void keep() override {
+    throw Error(Errc::unsupported, "an operation with timeout() cannot be retried: retry what is before it");
+  }
+
+ private:
+  NodePtr make_root() override { return std::move(source_); }
+  void started(const Run& run) override { cancel_after(run, time_); }
+  TypedNodePtr<T> source_;
+  std::chrono::nanoseconds time_;
+};
+
+// Another device's memory, through the host's.
+template <Element T>
+class CopyToNode final : public InnerNode<Tensor<T>> {
+ public:
+  template <TensorLike From>
+  CopyToNode(TypedNodePtr<From> source, const Device& to)
+      : source_(new ToHostNode<From>(std::move(source))),
+        shape_([](const OperationNode& node) { return static_cast<const ToHostNode<From>&>(node).shape(); }),
+        to_(to) {
+    this->set_device(to.state());
+  }
+  bool step(Evaluation& evaluation) override {
+    const Run& run = this->ended();
+    run.throw_if_failed();
+    const Shape shape = shape_(run.root());
+    auto values = std::make_shared<const std::vector<T>>(static_cast<TypedNode<std::vector<T>>&>(run.root()).take());
+    if (&evaluation.device() == to_.state()) {
+      this->value.emplace(evaluation.upload(shape, dtype_of<T>, std::as_bytes(std::span(*values)), values));
+    } else {
+      this->value.emplace(to_.buffer<T>(*values, shape));
+    }
+    return true;
+  }
+  void keep() override {
+    throw Error(Errc::unsupported, "an operation with copy_to() cannot be retried: retry what is before it");
+  }
+
+ private:
+  NodePtr make_root() override { return std::move(source_); }
+  TypedNodePtr<std::vector<T>> source_;
+  Shape (*shape_)(const OperationNode&);
+  Device to_;
+};
+
+// The first of several that completes; the others are cancelled.
+template <class T>
+class AnyNode final : public TypedNode<std::pair<std::size_t, T>> {
+ public:
+  void add(TypedNodePtr<T> source) {
+    if (!this->device()) this->set_device(source->device());
+    sources_.push_back(std::move(source));
+  }
+  void begin(Evaluation& evaluation) override {
+    outer_ = evaluation.share();
+    left_ = sources_.size();
+    entries_ = std::vector<Entry>(sources_.size());
+    evaluation.hold(*this);
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      Entry& entry = entries_[i];
+      entry.node = this;
+      entry.number = i;
+      const Run run = Run::start(std::move(sources_[i]), evaluation.inner_options());
+      evaluation.add_inner(run);
+      bool is_late = false;
+      {
+        const std::scoped_lock lock(mutex_);
+        entry.run = run;
+        is_late = winner_.has_value();
+      }
+      if (is_late) run.cancel(Errc::cancelled, too_late);
+      if (!run.add_observer(entry)) entry.run_over();
+    }
+  }
+  bool step(Evaluation&) override {
+    outer_ = nullptr;
+    if (!winner_) std::rethrow_exception(entries_[0].run.failure());
+    this->value.emplace(*winner_, static_cast<TypedNode<T>&>(entries_[*winner_].run.root()).take());
+    return true;
+  }
+  void keep() override { throw Error(Errc::unsupported, "when_any() cannot be retried"); }
+
+ private:
+  static constexpr std::string_view too_late = "another operation of when_any() was first";
+  struct Entry final : Run::Observer {
+    AnyNode* node = nullptr;
+    std::size_t number = 0;
+    Run run;
+    void run_over() noexcept override { node->over(number); }
+  };
+
+  void over(std::size_t number) noexcept {
+    std::vector<Run> losers;
+    bool is_last = false;
+    {
+      const std::scoped_lock lock(mutex_);
+      is_last = --left_ == 0;
+      if (!winner_ && !entries_[number].run.failure()) {
+        winner_ = number;
+        for (const Entry& entry : entries_) {
+          if (entry.number != number && entry.run) losers.push_back(entry.run);
+        }
+      }
+    }
+    for (const Run& run : losers) run.cancel(Errc::cancelled, too_late);
+    if (is_last) outer_->wake(*this);
+  }
+
+  std::vector<TypedNodePtr<T>> sources_;
+  std::mutex mutex_;
+  std::vector<Entry> entries_;
+  std::size_t left_ = 0;
+  std::optional<std::size_t> winner_;
+  std::shared_ptr<Evaluation> outer_;
+};
+
+}  // namespace detail
+}  // namespace tessera

@@ -1,0 +1,240 @@
+#pragma once
+
+#include <tessera/export.hpp>
+#include <tessera/operation.hpp>
+
+#include <coroutine>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+namespace tessera {
+
+template <class T>
+class Task;
+
+namespace detail {
+
+// The half of a task's promise that does not know its value.
+class TaskPromiseBase {
+ public:
+  std::suspend_always initial_suspend() const noexcept { return {}; }
+  void unhandled_exception() noexcept { failure_ = std::current_exception(); }
+
+  // What an awaited operation looks at.
+  const TaskContext* task_context() const noexcept { return context_; }
+  void set_context(const TaskContext* context) noexcept { context_ = context; }
+  void set_continuation(std::coroutine_handle<> continuation) noexcept { continuation_ = continuation; }
+  // Called at the end instead of a continuation.
+  void set_at_end(void (*at_end)(void*), void* with) noexcept {
+    at_end_ = at_end;
+    with_ = with;
+  }
+
+ protected:
+  struct FinalAwaiter {
+    bool await_ready() const noexcept { return false; }
+    template <class Promise>
+    std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> ended) const noexcept {
+      const TaskPromiseBase& promise = ended.promise();
+      if (promise.continuation_) return promise.continuation_;
+      if (promise.at_end_) promise.at_end_(promise.with_);  // the frame may be gone now
+      return std::noop_coroutine();
+    }
+    void await_resume() const noexcept {}
+  };
+
+  std::exception_ptr failure_;
+
+ private:
+  const TaskContext* context_ = nullptr;
+  std::coroutine_handle<> continuation_;
+  void (*at_end_)(void*) = nullptr;
+  void* with_ = nullptr;
+};
+
+template <class T>
+class TaskPromise final : public TaskPromiseBase {
+ public:
+  Task<T> get_return_object() noexcept;
+  FinalAwaiter final_suspend() const noexcept { return {}; }
+  template <class Value>
+    requires std::convertible_to<Value, T>
+  void return_value(Value&& value) {
+    value_.emplace(std::forward<Value>(value));
+  }
+  T result() {
+    if (failure_) std::rethrow_exception(failure_);
+    return std::move(*value_);
+  }
+
+ private:
+  std::optional<T> value_;
+};
+
+template <>
+class TaskPromise<void> final : public TaskPromiseBase {
+ public:
+  Task<void> get_return_object() noexcept;
+  FinalAwaiter final_suspend() const noexcept { return {}; }
+  void return_void() const noexcept {}
+  void result() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+};
+
+}  // namespace detail
+
+// A coroutine that awaits operations, commands and other tasks. It begins when it is awaited, spawned or waited for
+// with sync_wait, and may go on on other threads than it began on. Destroying one that has begun and has not ended
+// destroys the coroutine where it waits.
+//
+//   Task<float> mean(std::shared_ptr<const Tensor<float>> x) {
+//     std::vector<float> sum = co_await zip(zeros<float>({1}), x).apply("reduce_mean")…;
+//     co_return sum[0];
+//   }
+template <class T = void>
+class [[nodiscard("a task does nothing until it is awaited, spawned or waited for")]] Task {
+ public:
+  using promise_type = detail::TaskPromise<T>;
+  using value_type = T;
+
+  struct Awaiter {
+    std::coroutine_handle<promise_type> coroutine;
+
+    bool await_ready() const noexcept { return false; }
+    template <class Promise>
+    std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> waiting) const noexcept {
+      if constexpr (requires { waiting.promise().task_context(); }) {
+        coroutine.promise().set_context(waiting.promise().task_context());
+      }
+      coroutine.promise().set_continuation(waiting);
+      return coroutine;
+    }
+    T await_resume() const { return coroutine.promise().result(); }
+  };
+
+  Task(Task&& other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
+  Task& operator=(Task&& other) noexcept {
+    if (this != &other) {
+      if (coroutine_) coroutine_.destroy();
+      coroutine_ = std::exchange(other.coroutine_, nullptr);
+    }
+    return *this;
+  }
+  ~Task() {
+    if (coroutine_) coroutine_.destroy();
+  }
+
+  // co_await task(): runs it now, with the stop token and the stream of the task that awaits it.
+  Awaiter operator co_await() && { return Awaiter{handle()}; }
+  template <class Value = T>
+  std::suspend_always operator co_await() & {
+    static_assert(detail::never<Value>, "a task runs once: write co_await std::move(task)");
+    return {};
+  }
+
+  // For the library.
+  explicit Task(std::coroutine_handle<promise_type> coroutine) noexcept : coroutine_(coroutine) {}
+  std::coroutine_handle<promise_type> handle() const {
+    if (!coroutine_) throw Error(Errc::invalid_argument, "the task was moved from");
+    return coroutine_;
+  }
+
+ private:
+  std::coroutine_handle<promise_type> coroutine_;
+};
+
+namespace detail {
+
+template <class T>
+Task<T> TaskPromise<T>::get_return_object() noexcept {
+  return Task<T>(std::coroutine_handle<TaskPromise>::from_promise(*this));
+}
+inline Task<void> TaskPromise<void>::get_return_object() noexcept {
+  return Task<void>(std::coroutine_handle<TaskPromise>::from_promise(*this));
+}
+
+// A task as a node: runs on a thread of the device's.
+template <class T>
+class TaskNode final : public TypedNode<T> {
+ public:
+  explicit TaskNode(Task<T> task) : task_(std::move(task)) {}
+  bool step(Evaluation& evaluation) override {
+    if (is_over_) {
+      take_result();
+      return true;
+    }
+    outer_ = evaluation.share();
+    context_ = {stop_.get_token(), next_task_id(), nullptr};
+    auto& promise = task_.handle().promise();
+    promise.set_context(&context_);
+    promise.set_at_end([](void* node) { static_cast<TaskNode*>(node)->ended(); }, this);
+    evaluation.on_stop([this] { stop_.request_stop(); });
+    evaluation.hold(*this);
+    evaluation.execute([this] { task_.handle().resume(); });
+    return false;
+  }
+  void keep() override { throw Error(Errc::unsupported, "a task cannot be retried: it runs once"); }
+
+ private:
+  void ended() {
+    is_over_ = true;
+    const std::shared_ptr<Evaluation> outer = std::move(outer_);
+    outer->wake(*this);
+  }
+  void take_result() {
+    if constexpr (std::is_void_v<T>) {
+      task_.handle().promise().result();
+      this->value.emplace();
+    } else {
+      this->value.emplace(task_.handle().promise().result());
+    }
+  }
+
+  Task<T> task_;
+  std::stop_source stop_;
+  TaskContext context_;
+  std::shared_ptr<Evaluation> outer_;
+  bool is_over_ = false;
+};
+
+}  // namespace detail
+
+// A task as an operation, for zip, when_all and all else. It begins on a thread of the device's.
+template <class T>
+DeviceOperation<T> as_operation(Task<T> task) {
+  return DeviceOperation<T>(detail::TypedNodePtr<T>(new detail::TaskNode<T>(std::move(task))));
+}
+
+// Starts a task on a thread of the device's and returns at once. cancel(), or the stop token, cancels the operation
+// that it awaits, which then throws in the task.
+template <class T>
+Spawned<T> spawn(Task<T> task, std::stop_token stop = {}) {
+  return as_operation(std::move(task)).spawn(std::move(stop));
+}
+
+// Runs a task, on this thread until it first waits, and blocks until it is over; gives its value, throws what it threw.
+// The stop token cancels the operation that the task awaits.
+template <class T>
+T sync_wait(Task<T> task, std::stop_token stop = {}) {
+  detail::SyncDriver driver;
+  const detail::TaskContext context{std::move(stop), detail::next_task_id(), &driver};
+  auto& promise = task.handle().promise();
+  promise.set_context(&context);
+  promise.set_at_end([](void* with) { static_cast<detail::SyncDriver*>(with)->finish(); }, &driver);
+  task.handle().resume();
+  driver.wait();
+  return promise.result();
+}
+// An operation may be waited for too.
+template <class T>
+T sync_wait(DeviceOperation<T>&& operation) {
+  return std::move(operation).sync();
+}
+
+}  // namespace tessera

@@ -1,0 +1,416 @@
+#include "operation/recorder.hpp"
+
+#include <tessera/error.hpp>
+#include <tessera/tile.hpp>
+
+#include "core/text.hpp"
+#include "kernels/kernel.hpp"
+#include "runtime/stream_state.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <span>
+#include <utility>
+
+namespace tessera::detail {
+
+using core::text;
+using graph::PipelineBuffer;
+
+namespace {
+
+// Calls that are planned together at most: planning takes longer than linear time, and code should fit the caches.
+constexpr std::size_t most_calls = 128;
+// Memory that is promised to tensors in use, of the device's limit, before it is cut and run.
+constexpr std::size_t share_of_limit = 8;
+constexpr std::size_t least_room = std::size_t{1} << 20;  // not worth a look
+// Temporaries of a plan that are kept for its next run; larger ones go back to the pool each time.
+constexpr std::size_t kept_bytes = 65'536;
+constexpr std::size_t most_plans = 256;
+
+// Appends plain values to a key.
+class Key {
+ public:
+  explicit Key(std::string& bytes) : bytes_(bytes) {}
+  void add(std::uint64_t number) { bytes_.append(reinterpret_cast<const char*>(&number), sizeof number); }
+  void add(std::string_view characters) {
+    add(characters.size());
+    bytes_.append(characters);
+  }
+  void add(const Shape& shape) {
+    add(static_cast<std::uint64_t>(shape.rank()));
+    for (const std::int64_t extent : shape) add(static_cast<std::uint64_t>(extent));
+  }
+  void add(const Value& value) {
+    if (value.is_integer()) {
+      add(1);
+      add(static_cast<std::uint64_t>(value.integer()));
+    } else if (value.is_number()) {
+      add(2);
+      add(std::bit_cast<std::uint64_t>(value.number()));  // -0 is not 0
+    } else if (value.is_bool()) {
+      add(value.boolean() ? 3 : 4);
+    } else if (value.is_list()) {
+      add(5);
+      add(value.items().size());
+      for (const Value& item : value.items()) add(item);
+    } else {
+      add(6);
+      add(std::string_view(to_string(value)));
+    }
+  }
+
+ private:
+  std::string& bytes_;
+};
+
+core::FailurePtr failure_of_current_exception() noexcept {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error.failure();
+  } catch (const std::exception& error) {
+    return core::make_failure(Errc::internal, error.what());
+  } catch (...) {
+    return core::make_failure(Errc::internal, "something that is no std::exception was thrown");
+  }
+}
+
+std::vector<std::int64_t> tile_of(const KernelWork& work) {
+  if (work.grid.rank() == 0) return {work.tile.begin(), work.tile.end()};
+  const Shape& shape = work.output->shape();
+  if (shape.rank() != work.grid.rank()) {
+    throw Error(Errc::shape_mismatch, text("a grid of ", to_string(work.grid), " does not fit the output, ",
+                                           to_string(shape), ": it has another number of axes"));
+  }
+  std::vector<std::int64_t> tile;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (work.grid[axis] < 1) {
+      throw Error(Errc::invalid_argument, text("a grid of ", to_string(work.grid), " has no tiles"));
+    }
+    tile.push_back(std::max<std::int64_t>(1, (shape[axis] + work.grid[axis] - 1) / work.grid[axis]));
+  }
+  return tile;
+}
+
+}  // namespace
+
+std::shared_ptr<const PipelineVariant> OperationCache::find(const std::string& key) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = plans_.find(key);
+  return found == plans_.end() ? nullptr : found->second;
+}
+
+void OperationCache::add(const std::string& key, std::shared_ptr<const PipelineVariant> plan) {
+  decltype(plans_) forgotten;  // they go after the lock
+  const std::scoped_lock lock(mutex_);
+  if (plans_.size() >= most_plans) forgotten.swap(plans_);
+  plans_.emplace(key, std::move(plan));
+}
+
+std::shared_ptr<OperationCache> OperationCache::of(DeviceState& device) {
+  {
+    const std::scoped_lock lock(device.attachment_lock);
+    if (device.attachment) return std::static_pointer_cast<OperationCache>(device.attachment);
+  }
+  auto made = std::make_shared<OperationCache>();
+  for (Stream& stream : made->streams) stream = Stream(Ref<StreamState>::adopt(new StreamState(device, {})));
+  const std::scoped_lock commands(device.commands_mutex);  // drop_kept comes before or after
+  const std::scoped_lock lock(device.attachment_lock);
+  if (device.handles == 0) return nullptr;
+  if (!device.attachment) device.attachment = made;
+  return std::static_pointer_cast<OperationCache>(device.attachment);
+}
+
+void Recorder::open(DeviceState& device, const Stream& stream, const std::shared_ptr<Recorder>& self) {
+  device_ = &device;
+  keep_device_ = Ref<DeviceState>(&device);
+  stream_ = stream;
+  self_ = self;
+}
+
+TensorHandle Recorder::make(const Shape& shape, DType dtype) {
+  const std::size_t bytes = shape.size_bytes(dtype);
+  const std::scoped_lock lock(mutex_);
+  check_room(bytes);
+  auto state = Ref<TensorState>::adopt(new TensorState(*device_, shape, dtype));
+  state->set_recorder(self_.lock());
+  state->number = operands_.size();
+  operands_.push_back({.tensor = state, .buffer = {}, .is_promised = true});
+  return {std::move(state), shape};
+}
+
+// A graph that pins too much memory is cut and run.
+void Recorder::check_room(std::size_t bytes) {
+  promised_ += bytes;
+  if (promised_ < least_room) return;
+  const std::size_t room = device_->memory.info().limit / share_of_limit;
+  if (promised_ <= room) return;
+  promised_ = 0;
+  for (const Operand& operand : operands_) {
+    if (!operand.is_promised || !operand.is_held()) continue;
+    promised_ += operand.tensor->shape.size_bytes(operand.tensor->dtype);
+  }
+  if (promised_ <= room) return;
+  promised_ = 0;
+  flush_locked();
+}
+
+std::size_t Recorder::operand_of(const TensorHandle& tensor) {
+  TensorState* state = tensor.state();
+  if (!state) throw Error(Errc::invalid_argument, "a tensor that was moved from");
+  if (state->number < operands_.size() && operands_[state->number].tensor.get() == state) return state->number;
+  const std::shared_ptr<Recorder> other = state->recorder();
+  if (other && other.get() != this) other->flush();
+  TensorState::Contents contents = state->contents();
+  if (contents.failure) throw Error(contents.failure);
+  const Storage* storage = contents.buffer.view()->storage;
+  const auto found = std::ranges::find_if(
+      operands_, [&](const Operand& operand) { return operand.buffer && operand.buffer.view()->storage == storage; });
+  if (found != operands_.end()) return static_cast<std::size_t>(found - operands_.begin());
+  if (storage->device.get() != device_) {
+    throw Error(Errc::wrong_device, text("a tensor, ", to_string(state->dtype, state->shape), ", is on ",
+                                         storage->device->driver->info().name, ", and the operation runs on ",
+                                         device_->driver->info().name, ": copy_to() it"));
+  }
+  state->set_recorder(self_.lock());
+  operands_.push_back({.tensor = Ref<TensorState>(state), .buffer = std::move(contents.buffer)});
+  return operands_.size() - 1;
+}
+
+void Recorder::add(const KernelWork& work) {
+  const std::scoped_lock lock(mutex_);
+  if (calls_.size() >= most_calls) flush_locked();
+  Call call;
+  call.kernel = work.kernel ? &kernels::of(*work.kernel) : &kernels::find(work.name);
+  call.params = *work.params;
+  call.tile = tile_of(work);
+  call.uses.push_back({operand_of(*work.output), work.output->shape()});
+  for (const TensorHandle* input : work.inputs) {
+    const std::size_t number = operand_of(*input);
+    Operand& operand = operands_[number];
+    operand.is_read = true;
+    operand.is_early = operand.is_early || operand.writer == none;
+    call.uses.push_back({number, input->shape()});
+  }
+  // Kernels write all of their output: what was written before, and not read, was for nothing.
+  Operand& output = operands_[call.uses[0].operand];
+  if (output.writer != none && !output.is_read) calls_[output.writer].kernel = nullptr;
+  output.writer = calls_.size();
+  output.is_read = false;
+  calls_.push_back(std::move(call));
+}
+
+void Recorder::flush() noexcept {
+  const std::scoped_lock lock(mutex_);
+  flush_locked();
+}
+
+void Recorder::abandon(const core::FailurePtr& why) noexcept {
+  const std::scoped_lock lock(mutex_);
+  settle(why);
+}
+
+Ref<Node> Recorder::submit_host(DeviceState::HostWork work) {
+  Ref<Node> node = device_->submit_host(std::move(work));
+  if (!node) return node;
+  const std::scoped_lock lock(mutex_);
+  commands_.push_back(node);
+  return node;
+}
+
+std::size_t Recorder::commands(std::size_t from, std::vector<Ref<Node>>& to) {
+  const std::scoped_lock lock(mutex_);
+  for (std::size_t i = from; i < commands_.size(); ++i) to.push_back(commands_[i]);
+  return commands_.size();
+}
+
+core::FailurePtr Recorder::failure() {
+  const std::scoped_lock lock(mutex_);
+  return failure_;
+}
+
+void Recorder::flush_locked() noexcept {
+  if (operands_.empty()) return;
+  core::FailurePtr failure;
+  try {
+    submit_all();
+  } catch (...) {
+    failure = failure_of_current_exception();
+    if (!failure_) failure_ = failure;
+  }
+  settle(failure);
+}
+
+// The tensors that are held have their memory, or the reason why they have none.
+void Recorder::settle(const core::FailurePtr& why) noexcept {
+  promised_ = 0;
+  calls_.clear();
+  std::vector<Operand> settled;
+  settled.swap(operands_);
+  for (const Operand& operand : settled) {
+    // What should have been written was not.
+    const bool is_spoilt = operand.is_promised || operand.writer != none;
+    operand.tensor->settle(*this, operand.buffer, is_spoilt ? why : nullptr);
+  }
+}
+
+void Recorder::submit_all() {
+  drop_unneeded();
+  give_memory();
+  const auto is_needed = [](const Call& call) { return call.kernel != nullptr; };
+  const auto count = std::ranges::count_if(calls_, is_needed);
+  if (count == 0) return;
+  if (count == 1) return submit_one(*std::ranges::find_if(calls_, is_needed));
+  submit_plan();
+}
+
+// Calls whose results nobody holds or reads.
+void Recorder::drop_unneeded() {
+  std::vector<bool> is_wanted(operands_.size());
+  for (std::size_t i = 0; i < operands_.size(); ++i) {
+    is_wanted[i] = !operands_[i].is_promised || operands_[i].is_held();
+  }
+  for (auto call = calls_.rbegin(); call != calls_.rend(); ++call) {
+    if (!call->kernel) continue;
+    if (!is_wanted[call->uses[0].operand]) {
+      call->kernel = nullptr;
+      continue;
+    }
+    // A tensor that is held stays wanted: it may have been held when an earlier value was in it.
+    for (std::size_t i = 1; i < call->uses.size(); ++i) is_wanted[call->uses[i].operand] = true;
+  }
+}
+
+// Whether it is memory for the plan, not a temporary.
+bool Recorder::is_slot(const Operand& operand) const { return static_cast<bool>(operand.buffer); }
+
+void Recorder::give_memory() {
+  const auto is_single = std::ranges::count_if(calls_, [](const Call& call) { return call.kernel != nullptr; }) == 1;
+  std::vector<bool> is_used(operands_.size());
+  for (const Call& call : calls_) {
+    if (!call.kernel) continue;
+    for (const Use& use : call.uses) is_used[use.operand] = true;
+  }
+  for (std::size_t i = 0; i < operands_.size(); ++i) {
+    Operand& operand = operands_[i];
+    if (operand.buffer) continue;
+    const bool is_read_first = is_used[i] && (operand.is_early || is_single);
+    if (operand.is_held() || is_read_first) {
+      operand.buffer = allocate(*device_, operand.tensor->shape, operand.tensor->dtype, false);
+    }
+  }
+}
+
+Buffer Recorder::buffer_of(const Use& use) const {
+  const Buffer& buffer = operands_[use.operand].buffer;
+  return buffer.shape() == use.shape ? buffer : buffer.reshape(use.shape);
+}
+
+void Recorder::submit_one(const Call& call) {
+  const Buffer output = buffer_of(call.uses[0]);
+  std::vector<Buffer> inputs;
+  for (std::size_t i = 1; i < call.uses.size(); ++i) inputs.push_back(buffer_of(call.uses[i]));
+  submitted(device_->submit({.kernel = {},
+                             .tile_kernel = nullptr,
+                             .inputs = inputs,
+                             .output = output,
+                             .params = call.params,
+                             .stream = stream_.state(),
+                             .tile = call.tile,
+                             .known = call.kernel}));
+}
+
+// One that was refused has written nothing and poisoned nothing.
+void Recorder::submitted(Ref<Node> command) {
+  if (command->is_settled() && command->failure) throw Error(command->failure);
+  commands_.push_back(std::move(command));
+}
+
+void Recorder::submit_plan() {
+  numbers_.assign(operands_.size(), none);
+  std::size_t count = 0;
+  for (const Call& call : calls_) {
+    if (!call.kernel) continue;
+    for (const Use& use : call.uses) {
+      if (numbers_[use.operand] == none) numbers_[use.operand] = count++;
+    }
+  }
+  const std::shared_ptr<OperationCache> cache = OperationCache::of(*device_);
+  std::shared_ptr<const PipelineVariant> variant;
+  const std::string looked_up = key();
+  if (cache) variant = cache->find(looked_up);
+  if (!variant) {
+    variant = plan();
+    if (cache) cache->add(looked_up, variant);
+  }
+  std::vector<Storage*> bound(count, nullptr);
+  for (std::size_t i = 0; i < operands_.size(); ++i) {
+    if (numbers_[i] != none && is_slot(operands_[i])) bound[numbers_[i]] = operands_[i].buffer.view()->storage;
+  }
+  std::erase(bound, nullptr);
+  const auto log = cache ? cache->log : std::make_shared<RunLog>();
+  submitted(start_plan(*device_, variant, log, bound, stream_.state()));
+  if (variant->plan->plan.peak > kept_bytes) drop_instances(*device_, *variant->plan);
+}
+
+std::string Recorder::key() const {
+  std::string bytes;
+  Key key(bytes);
+  std::vector<bool> is_known(operands_.size());
+  for (const Call& call : calls_) {
+    if (!call.kernel) continue;
+    key.add(call.kernel->number);
+    key.add(call.uses.size());
+    for (const Use& use : call.uses) {
+      const Operand& operand = operands_[use.operand];
+      key.add(numbers_[use.operand]);
+      key.add(use.shape);
+      if (is_known[use.operand]) continue;
+      is_known[use.operand] = true;
+      const View* view = operand.buffer.view();
+      key.add(static_cast<std::uint64_t>(view ? view->dtype : operand.tensor->dtype) | (view ? 0x100U : 0U));
+      key.add(view ? view->shape : operand.tensor->shape);
+    }
+    key.add(call.params.size());
+    for (const Param& param : call.params) {
+      key.add(std::string_view(param.name));
+      key.add(param.value);
+    }
+    key.add(call.tile.size());
+    for (const std::int64_t extent : call.tile) key.add(static_cast<std::uint64_t>(extent));
+  }
+  return bytes;
+}
+
+std::shared_ptr<const PipelineVariant> Recorder::plan() const {
+  graph::PipelineGraph graph;
+  graph.buffers.resize(
+      static_cast<std::size_t>(std::ranges::count_if(numbers_, [](std::size_t number) { return number != none; })));
+  for (std::size_t i = 0; i < operands_.size(); ++i) {
+    if (numbers_[i] == none) continue;
+    const Operand& operand = operands_[i];
+    const View* view = operand.buffer.view();
+    graph.buffers[numbers_[i]] = {view ? PipelineBuffer::Kind::slot : PipelineBuffer::Kind::temporary,
+                                  text("tensor ", numbers_[i]), view ? view->dtype : operand.tensor->dtype,
+                                  view ? view->shape : operand.tensor->shape};
+  }
+  for (const Call& call : calls_) {
+    if (!call.kernel) continue;
+    graph::PipelineStage& stage = graph.stages.emplace_back();
+    stage.label = call.kernel->name;
+    stage.kernel = call.kernel;
+    stage.params = call.params;
+    stage.tile = call.tile;
+    for (std::size_t i = 0; i < call.uses.size(); ++i) {
+      const std::size_t number = numbers_[call.uses[i].operand];
+      (i == 0 ? stage.outputs : stage.inputs).push_back({number, graph.buffers[number].dtype, call.uses[i].shape});
+    }
+  }
+  std::vector<Buffer> buffers(graph.buffers.size());
+  auto variant = std::make_shared<PipelineVariant>();
+  variant->plan = make_plan(*device_, std::move(graph), std::move(buffers), {}, true);
+  return variant;
+}
+
+}  // namespace tessera::detail

@@ -1,0 +1,149 @@
+#pragma once
+
+#include <tessera/operation_node.hpp>
+
+#include "core/failure.hpp"
+#include "runtime/device_state.hpp"
+#include "runtime/pipeline_state.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace tessera::detail {
+
+class Recorder;
+
+// What tensors point at: memory, or only the promise of it as long as what writes it is recorded and not submitted. Any
+// thread.
+struct TensorState {
+  TensorState(DeviceState& on, const Shape& with_shape, DType with_dtype)
+      : device(&on), shape(with_shape), dtype(with_dtype) {}
+  explicit TensorState(const Buffer& memory);
+
+  std::atomic<std::uint32_t> refs{1};
+  const Ref<DeviceState> device;
+  const Shape shape;
+  const DType dtype;
+
+  // The memory, if there is any, or why it has not what it should have.
+  struct Contents {
+    Buffer buffer;
+    core::FailurePtr failure;
+  };
+  Contents contents();  // as it is now
+  // What is recorded and uses it has to be submitted before anybody else uses it.
+  std::shared_ptr<Recorder> recorder();
+  void set_recorder(const std::shared_ptr<Recorder>& recorder);
+  // The recorder has submitted it, or has not, for a reason. Without a buffer the memory stays what it was.
+  void settle(const Recorder& recorder, const Buffer& memory, const core::FailurePtr& why);
+
+  std::size_t number = 0;  // in the recorder that made it
+
+ private:
+  SpinLock lock_;
+  Contents contents_;
+  std::shared_ptr<Recorder> recorder_;
+};
+
+// What the operations of a device have in common: goes with the device's last handle.
+struct OperationCache {
+  static constexpr std::size_t lanes = 4;
+
+  std::array<Stream, lanes> streams;
+  std::atomic<std::uint32_t> next_stream{0};
+  const std::shared_ptr<RunLog> log = std::make_shared<RunLog>();
+
+  // Plans by all that they depend on.
+  std::shared_ptr<const PipelineVariant> find(const std::string& key);
+  void add(const std::string& key, std::shared_ptr<const PipelineVariant> plan);
+
+  // Null if the device has no handle any more: nothing would end its life then.
+  static std::shared_ptr<OperationCache> of(DeviceState& device);
+
+ private:
+  std::mutex mutex_;
+  std::unordered_map<std::string, std::shared_ptr<const PipelineVariant>> plans_;
+};
+
+// Writes calls of kernels down, and submits them together: one as a command, several as a pipeline, whose plan is made
+// once for all that are alike. Tensors that nobody holds any more by then are temporaries: if fusion makes them
+// unnecessary, they never have memory. Any thread.
+class Recorder {
+ public:
+  // Before anything else.
+  void open(DeviceState& device, const Stream& stream, const std::shared_ptr<Recorder>& self);
+
+  TensorHandle make(const Shape& shape, DType dtype);
+  void add(const KernelWork& work);
+  // Submits all. Throws nothing: failure() tells what is wrong.
+  void flush() noexcept;
+  // Nothing of it will be done, for this reason.
+  void abandon(const core::FailurePtr& why) noexcept;
+
+  // Work of the host's on memory that is there. The node, or nothing if it has been done.
+  Ref<Node> submit_host(DeviceState::HostWork work);
+
+  // The commands so far, and what could not be submitted.
+  std::size_t commands(std::size_t from, std::vector<Ref<Node>>& to);
+  core::FailurePtr failure();
+
+ private:
+  struct Operand {
+    Ref<TensorState> tensor;
+    Buffer buffer;              // the memory, if there is any
+    bool is_promised = false;   // there was none when it was recorded
+    std::size_t writer = none;  // the last call that writes it
+    bool is_read = false;       // since then
+    bool is_early = false;      // read before anything was written into it
+
+    bool is_held() const noexcept { return tensor->refs.load(std::memory_order_acquire) > 1; }
+  };
+  struct Use {
+    std::size_t operand;
+    Shape shape;
+  };
+  struct Call {
+    const kernels::Kernel* kernel = nullptr;  // null: nobody needs it
+    std::vector<Use> uses;                    // the output, then the inputs
+    Params params;
+    std::vector<std::int64_t> tile;
+  };
+  static constexpr std::size_t none = ~std::size_t{0};
+
+  // All under the mutex.
+  std::size_t operand_of(const TensorHandle& tensor);
+  void check_room(std::size_t bytes);
+  void flush_locked() noexcept;
+  void submit_all();
+  void drop_unneeded();
+  void give_memory();
+  void submit_one(const Call& call);
+  void submit_plan();
+  void submitted(Ref<Node> command);
+  std::string key() const;
+  std::shared_ptr<const PipelineVariant> plan() const;
+  Buffer buffer_of(const Use& use) const;
+  bool is_slot(const Operand& operand) const;
+  void settle(const core::FailurePtr& why) noexcept;
+
+  std::recursive_mutex mutex_;  // a kernel's body is user code, and may look at tensors
+  DeviceState* device_ = nullptr;
+  Ref<DeviceState> keep_device_;
+  Stream stream_;
+  std::weak_ptr<Recorder> self_;
+  std::vector<Operand> operands_;
+  std::vector<Call> calls_;
+  std::vector<std::size_t> numbers_;  // of operands in the plan
+  std::size_t promised_ = 0;          // bytes since the last look
+  std::vector<Ref<Node>> commands_;
+  core::FailurePtr failure_;
+};
+
+}  // namespace tessera::detail

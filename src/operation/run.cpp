@@ -1,0 +1,562 @@
+#include "operation/run.hpp"
+
+#include <tessera/error.hpp>
+#include <tessera/operation.hpp>
+
+#include "core/text.hpp"
+#include "runtime/stream_state.hpp"
+#include "runtime/submit.hpp"
+#include "runtime/timer.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace tessera::detail {
+
+// Tells a run that one of its commands is over.
+class RunState::Watch final : public Observer {
+ public:
+  Watch(std::shared_ptr<RunState> run, std::uint64_t number) : run_(std::move(run)), number_(number) {}
+  void command_over(Node&) noexcept override {
+    const std::unique_ptr<Watch> self(this);
+    run_->post({.node = nullptr, .failure = nullptr, .command = number_});
+  }
+
+ private:
+  std::shared_ptr<RunState> run_;
+  std::uint64_t number_;
+};
+
+namespace {
+
+Ref<DeviceState> device_for(const OperationNode& root, const RunOptions& options) {
+  if (options.stream) return options.stream.state()->device;
+  if (root.device()) return Ref<DeviceState>(root.device());
+  return Ref<DeviceState>(Device::best().state());
+}
+
+}  // namespace
+
+Error error_of(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::exception& error) {
+    return {Errc::call_failed, error.what()};
+  } catch (...) {
+    return {Errc::call_failed, "something that is no std::exception was thrown"};
+  }
+}
+
+RunState::RunState(NodePtr root, RunOptions options)
+    : root_(std::move(root)), options_(std::move(options)), device_(device_for(*root_, options_)) {}
+
+RunState::~RunState() = default;
+
+void RunState::start() {
+  if (!options_.stream) options_.stream = stream_for(*device_, options_.task ? options_.task->id : 0);
+  recorder_.open(*device_, options_.stream, std::shared_ptr<Recorder>(shared_from_this(), &recorder_));
+  if (options_.stop.stop_possible()) {
+    if (options_.stop.stop_requested()) {
+      stopped_ = std::make_exception_ptr(Error(Errc::cancelled, "the operation was stopped before it began"));
+    } else {
+      on_stop_.emplace(options_.stop, [this] { cancel(Errc::cancelled, "the operation was stopped"); });
+    }
+  }
+  items_.push_back({root_.get(), true});
+  pump(true);
+}
+
+void RunState::post(Event event) {
+  {
+    const std::scoped_lock lock(mutex_);
+    events_.push_back(std::move(event));
+    if (std::exchange(is_pumping_, true)) return;
+  }
+  pump(false);
+}
+
+void RunState::pump(bool is_caller) {
+  const std::shared_ptr<RunState> self = shared_from_this();
+  std::vector<OperationNode*> works;
+  while (true) {
+    turn();
+    std::unique_lock lock(mutex_);
+    if (stopped_ && !failure_) {
+      lock.unlock();
+      fail(stopped_);
+      continue;
+    }
+    if (!events_.empty()) {
+      Event event = std::move(events_.front());
+      events_.pop_front();
+      lock.unlock();
+      take(event);
+      continue;
+    }
+    if (try_end(lock)) return;
+    works.swap(works_);
+    is_pumping_ = false;
+    break;
+  }
+  do_work(works, is_caller);
+}
+
+// Does what can be done now.
+void RunState::turn() {
+  while (!items_.empty() && !failure_) {
+    const Item item = items_.back();
+    items_.pop_back();
+    step(item);
+  }
+  if (failure_) {
+    recorder_.abandon(error_of(failure_).failure());
+  } else {
+    recorder_.flush();
+  }
+  collect();
+  if (const core::FailurePtr wrong = recorder_.failure(); wrong && !failure_) {
+    fail(std::make_exception_ptr(Error(wrong)));
+  }
+}
+
+void RunState::step(const Item& item) {
+  OperationNode& node = *item.node;
+  try {
+    if (item.is_begin) return node.begin(*this);
+    if (!node.step(*this)) return;
+  } catch (...) {
+    return fail(std::current_exception());
+  }
+  if (&node == root_.get()) {
+    has_value_ = true;
+  } else if (node.parent_ && --node.parent_->pending_ == 0) {
+    items_.push_back({node.parent_, false});
+  }
+}
+
+void RunState::begin_children(OperationNode& node) {
+  const std::size_t first = items_.size();
+  for (OperationNode* child = node.first_child_; child; child = child->next_) {
+    child->parent_ = &node;
+    items_.push_back({child, true});
+  }
+  node.pending_ = static_cast<std::uint32_t>(items_.size() - first);
+  const auto begun = items_.begin() + static_cast<std::ptrdiff_t>(first);
+  std::reverse(begun, items_.end());
+  std::stable_sort(begun, items_.end(), [](const Item& a, const Item& b) { return a.node->depth() < b.node->depth(); });
+  if (node.pending_ == 0) items_.push_back({&node, false});
+}
+
+// The earliest failure counts: what comes after it may be its consequence.
+void RunState::fail(std::exception_ptr why, std::uint64_t order) {
+  if (order == 0) order = last_command_ + 1;
+  if (failure_ && failure_order_ <= order) return;
+  failure_ = std::move(why);
+  failure_order_ = order;
+  items_.clear();
+  parked_.clear();
+  held_ -= works_.size();
+  works_.clear();
+  stop_inner(Errc::cancelled, "what the operation was part of has failed");
+}
+
+// Operations inside of this one, and tasks.
+void RunState::stop_inner(Errc reason, std::string_view why) {
+  std::vector<std::weak_ptr<RunState>> inner;
+  std::vector<std::function<void()>> stops;
+  {
+    const std::scoped_lock lock(mutex_);
+    inner = inner_;
+    stops.swap(stops_);
+  }
+  for (const std::weak_ptr<RunState>& run : inner) {
+    if (const std::shared_ptr<RunState> shared = run.lock()) shared->cancel(reason, why);
+  }
+  for (const std::function<void()>& stop : stops) stop();
+}
+
+void RunState::take(Event& event) {
+  if (event.node) {
+    --held_;
+    if (event.failure) return fail(std::move(event.failure));
+    if (!failure_) items_.push_back({event.node, false});
+    return;
+  }
+  if (event.command == 0) return;
+  Outstanding over{};
+  {
+    const std::scoped_lock lock(mutex_);
+    const auto found = std::ranges::find(outstanding_, event.command, &Outstanding::number);
+    over = std::move(*found);
+    outstanding_.erase(found);
+  }
+  changed_.notify_all();
+  if (!over.is_foreign && over.command->failure) {
+    fail(std::make_exception_ptr(Error(over.command->failure)), over.number);
+  }
+  unpark();
+}
+
+// The commands that the recorder has submitted are watched from now on.
+void RunState::collect() {
+  std::vector<Ref<Node>> commands;
+  collected_ = recorder_.commands(collected_, commands);
+  for (const Ref<Node>& command : commands) watch(command, false);
+}
+
+void RunState::watch(const Ref<Node>& command, bool is_foreign) {
+  const std::uint64_t number = ++last_command_;
+  if (!command->is_settled()) {
+    {
+      const std::scoped_lock lock(mutex_);
+      outstanding_.push_back({number, command, is_foreign});
+    }
+    auto watch = std::make_unique<Watch>(shared_from_this(), number);
+    if (command->add_observer(*watch)) {
+      watch.release();  // it deletes itself
+      changed_.notify_all();
+      return;
+    }
+    const std::scoped_lock lock(mutex_);
+    std::erase_if(outstanding_, [&](const Outstanding& one) { return one.number == number; });
+  }
+  if (!is_foreign && command->failure) fail(std::make_exception_ptr(Error(command->failure)), number);
+}
+
+bool RunState::is_waiting_for(std::uint64_t up_to) const {
+  return std::ranges::any_of(outstanding_, [&](const Outstanding& one) { return one.number <= up_to; });
+}
+
+void RunState::unpark() {
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(parked_, [&](const Parked& parked) {
+    if (is_waiting_for(parked.up_to)) return false;
+    if (parked.has_work) {
+      works_.push_back(parked.node);
+      ++held_;
+    } else {
+      items_.push_back({parked.node, false});
+    }
+    return true;
+  });
+}
+
+// Until all commands so far are over.
+void RunState::park(OperationNode& node, bool has_work) {
+  collect();
+  if (failure_) return;
+  parked_.push_back({&node, last_command_, has_work});
+  unpark();
+}
+
+void RunState::do_work(std::vector<OperationNode*>& works, bool is_caller) {
+  // A caller that does not wait must not be held up by functions of the program's; and two of those run at once.
+  const bool may_do_one = !is_caller || options_.blocks;
+  for (std::size_t i = 0; i < works.size(); ++i) {
+    OperationNode& node = *works[i];
+    if (may_do_one && i + 1 == works.size()) {
+      device_->scheduler->before_user_code();
+      work(node);
+      continue;
+    }
+    execute([self = shared_from_this(), &node] { self->work(node); });
+  }
+}
+
+void RunState::execute(std::function<void()> function) {
+  device_->submit_host({.label = "function",
+                        .storage = nullptr,
+                        .function = [scheduler = device_->scheduler, function = std::move(function)] {
+                          scheduler->before_user_code();
+                          function();
+                        }});
+}
+
+void RunState::on_stop(std::function<void()> function) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!stopped_) {
+      stops_.push_back(std::move(function));
+      return;
+    }
+  }
+  function();
+}
+
+void RunState::work(OperationNode& node) noexcept {
+  std::exception_ptr failure;
+  try {
+    node.work();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  wake(node, std::move(failure));
+}
+
+// Under the lock, which it gives up if it is over.
+bool RunState::try_end(std::unique_lock<std::mutex>& lock) {
+  const bool is_quiet = outstanding_.empty() && held_ == 0 && parked_.empty() && works_.empty();
+  if (!is_quiet || !(has_value_ || failure_)) return false;
+  lock.unlock();
+  on_stop_.reset();  // waits for a cancel() on its way
+  for (const std::weak_ptr<SharedOperation>& one : shared_) {
+    if (const std::shared_ptr<SharedOperation> shared = one.lock()) shared->end(failure_);
+  }
+  shared_.clear();
+  std::vector<Run::Observer*> told;
+  lock.lock();
+  told.swap(observers_);
+  is_over_.store(true, std::memory_order_release);
+  lock.unlock();
+  changed_.notify_all();
+  for (Run::Observer* observer : told) observer->run_over();
+  return true;
+}
+
+Status RunState::poll() {
+  if (!is_over()) {
+    device_->scheduler->polled();
+    if (!is_over()) return Status::running;
+  }
+  if (!failure_) return Status::completed;
+  const Errc code = error_of(failure_).code();
+  return code == Errc::cancelled || code == Errc::deadline_exceeded ? Status::cancelled : Status::failed;
+}
+
+// A command of this run, or of one inside of it, that somebody can help with.
+Ref<Node> RunState::find_command(std::uint64_t* number, std::shared_ptr<RunState>* owner) {
+  std::vector<std::weak_ptr<RunState>> inner;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!outstanding_.empty()) {
+      *number = outstanding_.front().number;
+      *owner = shared_from_this();
+      return outstanding_.front().command;
+    }
+    inner = inner_;
+  }
+  for (const std::weak_ptr<RunState>& run : inner) {
+    const std::shared_ptr<RunState> shared = run.lock();
+    if (!shared || shared->is_over()) continue;
+    if (Ref<Node> found = shared->find_command(number, owner)) return found;
+  }
+  return {};
+}
+
+bool RunState::wait(Clock::time_point until) {
+  // Where nobody else may run what this thread waits for, it looks again after so long.
+  constexpr auto look_again = std::chrono::microseconds(50);
+  const bool must_help = device_->scheduler->must_help();
+  while (!is_over()) {
+    std::uint64_t number = 0;
+    std::shared_ptr<RunState> owner;
+    if (const Ref<Node> command = find_command(&number, &owner)) {
+      if (!detail::wait(*command, until)) return is_over();
+      // Its end is on its way to the run.
+      std::unique_lock lock(owner->mutex_);
+      owner->changed_.wait(lock, [&] {
+        return std::ranges::find(owner->outstanding_, number, &Outstanding::number) == owner->outstanding_.end();
+      });
+      continue;
+    }
+    if (must_help && device_->scheduler->run_one()) continue;
+    std::unique_lock lock(mutex_);
+    const auto is_changed = [&] { return is_over() || !outstanding_.empty(); };
+    if (must_help) {
+      changed_.wait_for(lock, look_again, is_changed);
+      if (Clock::now() >= until) return is_over();
+    } else if (until == Clock::time_point::max()) {
+      changed_.wait(lock, is_changed);
+    } else if (!changed_.wait_until(lock, until, is_changed)) {
+      return is_over();
+    }
+  }
+  return true;
+}
+
+bool RunState::cancel(Errc reason, std::string_view why) {
+  std::vector<Ref<Node>> commands;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (is_over() || stopped_) return false;
+    stopped_ = std::make_exception_ptr(Error(reason, std::string(why)));
+    for (const Outstanding& one : outstanding_) {
+      if (!one.is_foreign) commands.push_back(one.command);
+    }
+  }
+  for (const Ref<Node>& command : commands) {
+    if (!detail::cancel(*command, reason, why)) detail::ask_to_stop(*command);
+  }
+  stop_inner(reason, why);
+  post({});
+  return true;
+}
+
+bool RunState::add_observer(Run::Observer& observer) {
+  const std::scoped_lock lock(mutex_);
+  if (is_over()) return false;
+  observers_.push_back(&observer);
+  return true;
+}
+
+bool RunState::remove_observer(Run::Observer& observer) {
+  const std::scoped_lock lock(mutex_);
+  return std::erase(observers_, &observer) != 0;
+}
+
+TensorHandle RunState::make(const Shape& shape, DType dtype) { return recorder_.make(shape, dtype); }
+void RunState::run(const KernelWork& work) { recorder_.add(work); }
+
+TensorHandle RunState::upload(const Shape& shape, DType dtype, std::span<const std::byte> bytes,
+                              std::shared_ptr<const void> owner) {
+  Buffer buffer = allocate(*device_, shape, dtype, false);
+  Storage* storage = buffer.view()->storage;
+  recorder_.submit_host({.label = "write",
+                         .storage = storage,
+                         .writes = true,
+                         .heals = true,
+                         .bytes = static_cast<std::int64_t>(bytes.size()),
+                         .function = [storage, bytes, owner = std::move(owner)] {
+                           storage->device->driver->upload(storage->block.address, bytes);
+                         }});
+  return {buffer, dtype};
+}
+
+void RunState::download(const TensorHandle& tensor, std::span<std::byte> to, OperationNode& node) {
+  const Buffer buffer = tensor.buffer();
+  Storage* storage = buffer.view()->storage;
+  recorder_.submit_host(
+      {.label = "read",
+       .storage = storage,
+       .bytes = static_cast<std::int64_t>(to.size()),
+       .function = [storage, to, keep = buffer] { storage->device->driver->download(to, storage->block.address); }});
+  park(node, false);
+}
+
+void RunState::add_child(OperationNode& parent, NodePtr child) {
+  OperationNode* added = child.get();
+  parent.add_child(std::move(child));
+  added->parent_ = &parent;
+  parent.pending_ = 1;
+  items_.push_back({added, true});
+}
+
+void RunState::after_device(OperationNode& node) {
+  recorder_.flush();
+  park(node, true);
+}
+
+void RunState::hold(OperationNode&) { ++held_; }
+
+void RunState::wake(OperationNode& node, std::exception_ptr failure) {
+  post({.node = &node, .failure = std::move(failure), .command = 0});
+}
+
+void RunState::expect_sound(const TensorHandle& tensor) {
+  if (!tensor.state()) return;
+  const TensorState::Contents contents = tensor.state()->contents();
+  if (contents.failure) throw Error(contents.failure);
+  if (!contents.buffer) return;
+  Storage& storage = *contents.buffer.view()->storage;
+  core::FailurePtr poison;
+  {
+    const std::scoped_lock lock(storage.device->order);
+    if (storage.hazards.can_read_now()) poison = storage.poison;
+  }
+  if (poison) throw Error(poison);
+}
+
+RunOptions RunState::inner_options() {
+  RunOptions inner = options_;
+  inner.stop = {};  // it stops them itself
+  inner.blocks = false;
+  inner.task = nullptr;
+  return inner;
+}
+
+void RunState::add_inner(const Run& run) {
+  {
+    const std::scoped_lock lock(mutex_);
+    std::erase_if(inner_, [](const std::weak_ptr<RunState>& one) { return one.expired(); });
+    inner_.push_back(run.state());
+    if (!stopped_) return;
+  }
+  run.cancel();
+}
+
+void RunState::make_shared_value(const std::shared_ptr<SharedOperation>& shared, OperationNode& joint) {
+  if (shared_.size() == shared_.capacity()) {
+    std::erase_if(shared_, [](const std::weak_ptr<SharedOperation>& one) { return one.expired(); });
+  }
+  shared_.push_back(shared);
+  items_.push_back({&joint, true});
+}
+
+void RunState::step_again(OperationNode& node) { items_.push_back({&node, false}); }
+
+void RunState::after_commands(OperationNode& node, const std::vector<Ref<Node>>& commands) {
+  for (const Ref<Node>& command : commands) watch(command, true);
+  park(node, false);
+}
+
+std::vector<Ref<Node>> RunState::submitted() {
+  recorder_.flush();
+  std::vector<Ref<Node>> commands;
+  recorder_.commands(0, commands);
+  return commands;
+}
+
+void cancel_after(const Run& run, std::chrono::nanoseconds time) {
+  const std::weak_ptr<RunState> state = run.state();
+  Timer::instance().at(from_now(time), [state, time] {
+    const std::shared_ptr<RunState> shared = state.lock();
+    if (!shared) return;
+    const double milliseconds = std::chrono::duration<double, std::milli>(time).count();
+    shared->cancel(Errc::deadline_exceeded, core::text("the operation was not done within ", milliseconds, " ms"));
+  });
+}
+
+// The public half.
+
+Run Run::start(NodePtr root, RunOptions options) {
+  Run run;
+  run.state_ = std::make_shared<RunState>(std::move(root), std::move(options));
+  run.state_->start();
+  return run;
+}
+
+namespace {
+
+RunState& state_of(const std::shared_ptr<RunState>& state, std::string_view call) {
+  if (!state) throw Error(Errc::invalid_argument, core::text("[", call, "] on an empty handle of an operation"));
+  return *state;
+}
+
+}  // namespace
+
+Status Run::poll() const { return state_of(state_, "poll").poll(); }
+bool Run::is_over() const noexcept { return state_->is_over(); }
+void Run::wait() const { state_of(state_, "wait").wait(Clock::time_point::max()); }
+bool Run::wait_seconds(std::chrono::duration<double> timeout) const {
+  constexpr std::chrono::duration<double> for_ever = std::chrono::hours(24 * 365 * 100);
+  auto until = Clock::time_point::max();
+  if (timeout < for_ever) {
+    const auto rest = std::max(timeout, std::chrono::duration<double>::zero());
+    until = Clock::now() + std::chrono::ceil<Clock::duration>(rest);
+  }
+  return state_of(state_, "wait_for").wait(until);
+}
+bool Run::cancel(Errc reason, std::string_view why) const { return state_of(state_, "cancel").cancel(reason, why); }
+bool Run::add_observer(Observer& observer) const { return state_->add_observer(observer); }
+bool Run::remove_observer(Observer& observer) const { return state_->remove_observer(observer); }
+void Run::before_user_code() const noexcept { state_->device().scheduler->before_user_code(); }
+const std::exception_ptr& Run::failure() const noexcept { return state_->failure(); }
+void Run::throw_if_failed() const {
+  if (state_->failure()) std::rethrow_exception(state_->failure());
+}
+OperationNode& Run::root() const noexcept { return *state_->root(); }
+NodePtr Run::take_root() const noexcept { return std::move(state_->root()); }
+
+}  // namespace tessera::detail

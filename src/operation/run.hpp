@@ -1,0 +1,147 @@
+#pragma once
+
+#include <tessera/operation_node.hpp>
+
+#include "operation/recorder.hpp"
+#include "runtime/device_state.hpp"
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <vector>
+
+namespace tessera::detail {
+
+// The evaluation of a tree. One thread at a time *pumps*: begins nodes and steps them, depth first, and records what
+// they want of the device. Whatever ends elsewhere (a command, work of the host's, an inner run) posts an event; the
+// thread that pumps takes it, or the poster becomes that thread. So no lock is held while nodes work, and nobody waits
+// for anybody.
+//
+// It is over when the root has its value, or something has failed, and nothing of it is on its way any more: no
+// command, no function of the program's. Only then is anybody told.
+class RunState final : public Evaluation, public std::enable_shared_from_this<RunState> {
+ public:
+  RunState(NodePtr root, RunOptions options);
+  ~RunState() override;
+
+  void start();
+
+  // What Run offers.
+  Status poll();
+  bool is_over() const noexcept { return is_over_.load(std::memory_order_acquire); }
+  bool wait(Clock::time_point until);
+  bool cancel(Errc reason, std::string_view why);
+  bool add_observer(Run::Observer& observer);
+  bool remove_observer(Run::Observer& observer);
+  const std::exception_ptr& failure() const noexcept { return failure_; }
+  NodePtr& root() noexcept { return root_; }
+
+  // Evaluation.
+  TensorHandle make(const Shape& shape, DType dtype) override;
+  void run(const KernelWork& work) override;
+  TensorHandle upload(const Shape& shape, DType dtype, std::span<const std::byte> bytes,
+                      std::shared_ptr<const void> owner) override;
+  void download(const TensorHandle& tensor, std::span<std::byte> to, OperationNode& node) override;
+  void add_child(OperationNode& parent, NodePtr child) override;
+  void after_device(OperationNode& node) override;
+  void hold(OperationNode& node) override;
+  void wake(OperationNode& node, std::exception_ptr failure) override;
+  void execute(std::function<void()> function) override;
+  void on_stop(std::function<void()> function) override;
+  void expect_sound(const TensorHandle& tensor) override;
+  RunOptions inner_options() override;
+  DeviceState& device() override { return *device_; }
+  std::shared_ptr<Evaluation> share() override { return shared_from_this(); }
+  void add_inner(const Run& run) override;
+
+  // For SharedOperation. The pumping thread: begins its source; steps its parts.
+  void make_shared_value(const std::shared_ptr<SharedOperation>& shared, OperationNode& joint);
+  void step_again(OperationNode& node);
+  // The pumping thread: the node's step is called again when these commands are over, however they ended.
+  void after_commands(OperationNode& node, const std::vector<Ref<Node>>& commands);
+  // Any thread: all that was recorded is submitted; the commands so far.
+  std::vector<Ref<Node>> submitted();
+
+ private:
+  struct Item {
+    OperationNode* node;
+    bool is_begin;
+  };
+  struct Event {
+    OperationNode* node = nullptr;  // to be stepped, or to fail
+    std::exception_ptr failure;
+    std::uint64_t command = 0;  // the number of one that is over
+  };
+  // A node that waits for commands: all up to a number, or foreign ones.
+  struct Parked {
+    OperationNode* node;
+    std::uint64_t up_to;
+    bool has_work;  // work() comes first
+  };
+  class Watch;
+
+  void begin_children(OperationNode& node) override;
+
+  void post(Event event);
+  void pump(bool is_caller);
+  void turn();
+  void step(const Item& item);
+  void fail(std::exception_ptr why, std::uint64_t order = 0);
+  void stop_inner(Errc reason, std::string_view why);
+  void take(Event& event);
+  void collect();
+  void watch(const Ref<Node>& command, bool is_foreign);
+  void unpark();
+  void park(OperationNode& node, bool has_work);
+  bool is_waiting_for(std::uint64_t up_to) const;
+  void do_work(std::vector<OperationNode*>& works, bool is_caller);
+  void work(OperationNode& node) noexcept;
+  bool try_end(std::unique_lock<std::mutex>& lock);
+  Ref<Node> find_command(std::uint64_t* number, std::shared_ptr<RunState>* owner);
+
+  NodePtr root_;
+  RunOptions options_;
+  Ref<DeviceState> device_;
+  Recorder recorder_;
+
+  // The pumping thread's.
+  std::vector<Item> items_;
+  std::vector<Parked> parked_;
+  std::vector<OperationNode*> works_;  // to be done when the pumping is over
+  std::size_t collected_ = 0;          // commands of the recorder that are watched
+  std::uint64_t last_command_ = 0;
+  std::size_t held_ = 0;  // nodes that wait for something outside
+  bool has_value_ = false;
+  std::exception_ptr failure_;
+  std::uint64_t failure_order_ = 0;
+  std::vector<std::weak_ptr<SharedOperation>> shared_;  // that it makes
+
+  std::mutex mutex_;  // of the rest
+  std::condition_variable changed_;
+  std::deque<Event> events_;
+  bool is_pumping_ = true;
+  std::size_t working_ = 0;  // functions of the program's that run, or will
+  struct Outstanding {
+    std::uint64_t number;
+    Ref<Node> command;
+    bool is_foreign;
+  };
+  std::vector<Outstanding> outstanding_;
+  std::vector<std::weak_ptr<RunState>> inner_;
+  std::vector<std::function<void()>> stops_;
+  std::exception_ptr stopped_;  // by cancel()
+  std::vector<Run::Observer*> observers_;
+  std::atomic<bool> is_over_{false};
+  std::optional<std::stop_callback<std::function<void()>>> on_stop_;
+};
+
+// The stream of an operation that names none (streams.cpp).
+Stream stream_for(DeviceState& device, std::uint64_t task);
+
+}  // namespace tessera::detail

@@ -1,0 +1,114 @@
+// Which stream an operation runs on.
+#include <tessera/operation.hpp>
+
+#include "operation/run.hpp"
+
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace tessera {
+
+StreamPolicy::~StreamPolicy() = default;
+
+namespace {
+
+using detail::DeviceState;
+
+// Streams of the devices that it has seen, by some number.
+class Streams {
+ public:
+  Stream of(const Device& device, std::uint64_t number) {
+    const std::scoped_lock lock(mutex_);
+    Stream& stream = streams_[{device.state(), number}];
+    if (!stream) stream = device.stream();
+    return stream;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<DeviceState*, std::uint64_t>, Stream> streams_;
+};
+
+class RoundRobin final : public StreamPolicy {
+ public:
+  explicit RoundRobin(unsigned count) : count_(count) {}
+  Stream stream_for(const Device& device, std::uint64_t) override { return streams_.of(device, next_++ % count_); }
+
+ private:
+  const unsigned count_;
+  std::atomic<std::uint64_t> next_{0};
+  Streams streams_;
+};
+
+// The streams of tasks that are over would be too many to keep: a task's number chooses one of some.
+class PerTask final : public StreamPolicy {
+ public:
+  Stream stream_for(const Device& device, std::uint64_t task) override { return streams_.of(device, task % most); }
+
+ private:
+  static constexpr std::uint64_t most = 64;
+  Streams streams_;
+};
+
+struct Policy {
+  std::mutex mutex;
+  std::shared_ptr<StreamPolicy> chosen;
+  std::atomic<bool> is_chosen{false};
+};
+
+Policy& policy() {
+  static auto& made = *new Policy();
+  return made;
+}
+
+}  // namespace
+
+std::shared_ptr<StreamPolicy> round_robin_streams(unsigned count) {
+  if (count == 0) throw Error(Errc::invalid_argument, "[round_robin_streams] needs one stream at least");
+  return std::make_shared<RoundRobin>(count);
+}
+std::shared_ptr<StreamPolicy> single_stream() { return std::make_shared<RoundRobin>(1); }
+std::shared_ptr<StreamPolicy> stream_per_task() { return std::make_shared<PerTask>(); }
+
+void set_stream_policy(std::shared_ptr<StreamPolicy> chosen) {
+  Policy& current = policy();
+  std::shared_ptr<StreamPolicy> replaced;  // goes after the lock
+  const std::scoped_lock lock(current.mutex);
+  replaced = std::exchange(current.chosen, std::move(chosen));
+  current.is_chosen = static_cast<bool>(current.chosen);
+}
+
+namespace detail {
+
+Stream stream_for(DeviceState& device, std::uint64_t task) {
+  Policy& current = policy();
+  if (current.is_chosen.load(std::memory_order_relaxed)) {
+    std::shared_ptr<StreamPolicy> chosen;
+    {
+      const std::scoped_lock lock(current.mutex);
+      chosen = current.chosen;
+    }
+    if (chosen) return chosen->stream_for(Device(Ref<DeviceState>(&device)), task);
+  }
+  const std::shared_ptr<OperationCache> cache = OperationCache::of(device);
+  if (!cache) return {};
+  const std::uint32_t next = cache->next_stream.fetch_add(1, std::memory_order_relaxed);
+  return cache->streams[next % OperationCache::lanes];
+}
+
+// Far from the numbers that people choose.
+std::int64_t next_seed() noexcept {
+  static std::atomic<std::int64_t> last{1'000'000'000};
+  return ++last;
+}
+
+bool is_worth_retrying(const Error& error) noexcept {
+  const Errc code = error.code();
+  return code == Errc::call_failed || (fault(code) != Fault::caller && fault(code) != Fault::outcome);
+}
+
+}  // namespace detail
+
+}  // namespace tessera

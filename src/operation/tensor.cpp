@@ -1,0 +1,108 @@
+#include <tessera/tensor.hpp>
+
+#include <tessera/error.hpp>
+
+#include "core/text.hpp"
+#include "operation/recorder.hpp"
+
+namespace tessera::detail {
+
+using core::text;
+
+void retain(TensorState* state) noexcept { state->refs.fetch_add(1, std::memory_order_relaxed); }
+void release(TensorState* state) noexcept {
+  if (state->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) delete state;
+}
+
+TensorState::TensorState(const Buffer& memory)
+    : device(memory.view()->storage->device),
+      shape(memory.shape()),
+      dtype(memory.dtype()),
+      contents_{memory, nullptr} {}
+
+TensorState::Contents TensorState::contents() {
+  const std::scoped_lock lock(lock_);
+  return contents_;
+}
+
+std::shared_ptr<Recorder> TensorState::recorder() {
+  const std::scoped_lock lock(lock_);
+  return recorder_;
+}
+
+// Several may read a shared tensor at once: nobody writes it then, so one is enough to know.
+void TensorState::set_recorder(const std::shared_ptr<Recorder>& recorder) {
+  const std::scoped_lock lock(lock_);
+  if (!recorder_) recorder_ = recorder;
+}
+
+void TensorState::settle(const Recorder& recorder, const Buffer& memory, const core::FailurePtr& why) {
+  std::shared_ptr<Recorder> dropped;  // goes after the lock
+  const std::scoped_lock lock(lock_);
+  if (memory) contents_.buffer = memory;
+  if (why) contents_.failure = why;
+  if (recorder_.get() == &recorder) dropped.swap(recorder_);
+}
+
+namespace {
+
+TensorState& state_of(const Ref<TensorState>& state, std::string_view call) {
+  if (!state) throw Error(Errc::invalid_argument, text("[", call, "] on a tensor that was moved from"));
+  return *state;
+}
+
+}  // namespace
+
+TensorHandle::TensorHandle(const Buffer& buffer, DType dtype) {
+  const View& view = view_of(buffer, "Tensor");
+  if (!view.storage->placeholder.empty()) throw Error(unusable("[Tensor] the buffer", *view.storage));
+  if (view.dtype != dtype) {
+    throw Error(Errc::dtype_mismatch, text("[Tensor] the buffer is ", describe(view), ", not ", to_string(dtype)));
+  }
+  state_ = Ref<TensorState>::adopt(new TensorState(buffer));
+  shape_ = view.shape;
+}
+
+const Shape& TensorHandle::shape() const {
+  state_of(state_, "shape");
+  return shape_;
+}
+
+TensorHandle TensorHandle::reshape(const Shape& shape) const {
+  state_of(state_, "reshape");
+  if (shape.elements() != shape_.elements()) {
+    throw Error(Errc::shape_mismatch, text("[reshape] ", to_string(shape_), " has ", shape_.elements(), " elements, ",
+                                           to_string(shape), " would have ", shape.elements()));
+  }
+  return {state_, shape};
+}
+
+Buffer TensorHandle::buffer() const {
+  TensorState& state = state_of(state_, "buffer");
+  if (const std::shared_ptr<Recorder> recorder = state.recorder()) recorder->flush();
+  const TensorState::Contents contents = state.contents();
+  if (contents.failure) throw Error(contents.failure);
+  return contents.buffer.shape() == shape_ ? contents.buffer : contents.buffer.reshape(shape_);
+}
+
+Device TensorHandle::device() const { return Device(state_of(state_, "device").device); }
+
+void check_partition(const Shape& shape, const Shape& tile) {
+  if (tile.rank() != shape.rank()) {
+    throw Error(Errc::shape_mismatch, text("[partition] tiles of ", to_string(tile), " do not fit a tensor of ",
+                                           to_string(shape), ": they need as many axes"));
+  }
+  if (tile.elements() == 0) {
+    throw Error(Errc::invalid_argument, text("[partition] tiles of ", to_string(tile), " are empty"));
+  }
+}
+
+Shape tiles_of(const Shape& shape, const Shape& tile) {
+  std::vector<std::int64_t> counts;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    counts.push_back(shape[axis] == 0 ? 0 : (shape[axis] - 1) / tile[axis] + 1);
+  }
+  return Shape(std::span<const std::int64_t>(counts));
+}
+
+}  // namespace tessera::detail

@@ -1,0 +1,443 @@
+#include <tessera/operation.hpp>
+
+#include <tessera/tessera.hpp>
+
+#include "support/expect_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+namespace tessera {
+namespace {
+
+using namespace std::chrono_literals;
+using test::expect_error;
+
+const auto add_kernel = tile::kernel("add", [](tile::Out<float> z, tile::In<float> x, tile::In<float> y) {
+  z.store(tile::load_like(x, z) + tile::load_like(y, z));
+});
+const auto saxpy =
+    tile::kernel("saxpy", [](tile::Out<float> z, tile::In<float> x, tile::In<float> y, tile::Scalar<float, "a"> a) {
+      z.store(a * tile::load_like(x, z) + tile::load_like(y, z));
+    });
+// Each point becomes the number of points in its tile: what the tiles are can be seen.
+const auto tile_size = tile::kernel("tile_size", [](tile::Out<float> z) {
+  z.store(tile::full_like(z, 0) + tile::cast<float>(z.tile_dim(0) * z.tile_dim(1)));
+});
+
+// On the best device, and on one that starts commands in any order.
+class Operations : public testing::TestWithParam<bool> {
+ protected:
+  Operations() : device(GetParam() ? Device::simulated({.seed = 5, .workers = 2}) : Device::best()) {}
+
+  template <class T>
+  auto run(DeviceOperation<T> operation) {
+    return std::move(operation).sync_on(device.stream());
+  }
+  Device device;
+};
+INSTANTIATE_TEST_SUITE_P(On, Operations, testing::Bool(),
+                         [](const auto& of) { return of.param ? "simulated" : "best"; });
+
+TEST_P(Operations, Sources_make_what_they_say) {
+  EXPECT_EQ(run(ones<float>({2, 2}).to_host()), (std::vector<float>{1, 1, 1, 1}));
+  EXPECT_EQ(run(zeros<std::int32_t>({3}).to_host()), (std::vector<std::int32_t>{0, 0, 0}));
+  EXPECT_EQ(run(full<double>({2}, 2.5).to_host()), (std::vector<double>{2.5, 2.5}));
+  EXPECT_EQ(run(arange<float>(4).to_host()), (std::vector<float>{0, 1, 2, 3}));
+  EXPECT_EQ(run(arange<std::int64_t>(3, 10, -2).to_host()), (std::vector<std::int64_t>{10, 8, 6}));
+  EXPECT_EQ(run(from_host<float>({1, 2, 3, 4}, {2, 2}).to_host()), (std::vector<float>{1, 2, 3, 4}));
+  EXPECT_EQ(run(empty<float>({7}).to_host()).size(), 7U);
+  const auto random = run(randn<float>({1000}, 0.0F, 1.0F, 3).to_host());
+  EXPECT_EQ(random, run(randn<float>({1000}, 0.0F, 1.0F, 3).to_host()));
+  EXPECT_NE(random, run(randn<float>({1000}).to_host()));
+  for (const float number : run(uniform<float>({100}, 2.0F, 3.0F).to_host())) {
+    EXPECT_GE(number, 2.0F);
+    EXPECT_LT(number, 3.0F);
+  }
+}
+
+TEST_P(Operations, Sizes_of_zero_and_one_and_of_rank_zero) {
+  EXPECT_TRUE(run(ones<float>({0, 5}).to_host()).empty());
+  EXPECT_EQ(run(ones<float>(Shape{}).to_host()), (std::vector<float>{1}));
+  EXPECT_EQ(run(add_kernel(zeros<float>({1}), ones<float>({1}), ones<float>({1})).to_host()), (std::vector<float>{2}));
+  EXPECT_TRUE(run(add_kernel(zeros<float>({0}), ones<float>({0}), ones<float>({0})).to_host()).empty());
+}
+
+TEST_P(Operations, Apply_runs_a_kernel_and_passes_the_values_on) {
+  const auto x = run(full<float>({32, 32}, 3).shared());
+  auto [z, x_back, y_back] =
+      zip(zeros<float>({32, 32}).partition({4, 4}), x, ones<float>({32, 32})).apply(add_kernel).unzip();
+  EXPECT_EQ(run(std::move(z).unpartition().to_host()), std::vector<float>(1024, 4));
+  EXPECT_EQ(run(std::move(x_back)), x);
+  EXPECT_EQ(run(std::move(y_back).to_host()), std::vector<float>(1024, 1));
+}
+
+TEST_P(Operations, Kernels_are_called_with_operations_and_numbers) {
+  const auto x = run(full<float>({5, 7}, 2).shared());
+  EXPECT_EQ(run(saxpy(zeros<float>({5, 7}).partition({2, 3}), x, x, 3).unpartition().to_host()),
+            std::vector<float>(35, 8));
+  auto [z, a, b, c] = saxpy(zeros<float>({5, 7}), x, x, 0.5F).unzip();
+  EXPECT_EQ(run(std::move(z).to_host()), std::vector<float>(35, 3));
+  EXPECT_EQ(run(std::move(c)), 0.5F);
+}
+
+TEST_P(Operations, Kernels_by_name_take_the_first_tensor_as_output) {
+  auto sums = zip(zeros<float>({2}), from_host<float>({1, 2, 3, 4}, {2, 2})).apply("reduce_sum", {{"axis", 1}});
+  auto [sum, matrix] = std::move(sums).unzip();
+  EXPECT_EQ(run(std::move(sum).to_host()), (std::vector<float>{3, 7}));
+}
+
+TEST_P(Operations, Tiles_are_those_of_the_partition_or_the_grid_with_ragged_edges) {
+  EXPECT_EQ(run(tile_size(empty<float>({4, 4}).partition({2, 4})).unpartition().to_host()), std::vector<float>(16, 8));
+  EXPECT_EQ(run(tile_size.grid({2, 2})(empty<float>({4, 4})).to_host()), std::vector<float>(16, 4));
+  EXPECT_EQ(run(tile_size.grid({1, 4})(empty<float>({4, 4}).partition({2, 2})).unpartition().to_host()),
+            std::vector<float>(16, 4));
+  const auto ragged =
+      run(add_kernel(empty<float>({5, 7}).partition({2, 3}), arange<float>(35).reshape({5, 7}), ones<float>({5, 7}))
+              .unpartition()
+              .to_host());
+  for (std::size_t i = 0; i < ragged.size(); ++i) EXPECT_EQ(ragged[i], static_cast<float>(i) + 1);
+  EXPECT_EQ(run(empty<float>({5, 7}).partition({2, 3})).grid(), (Shape{3, 3}));
+}
+
+TEST_P(Operations, Then_goes_on_with_an_operation) {
+  auto operation = ones<float>({8}).then(
+      [](Tensor<float> t) { return add_kernel(zeros<float>({8}), std::move(t), full<float>({8}, 4)); });
+  EXPECT_EQ(run(std::move(operation).to_host()), std::vector<float>(8, 5));
+  EXPECT_EQ(run(value(2).then([](int n) { return value(n + 1); })), 3);
+}
+
+TEST_P(Operations, In_then_the_buffer_of_a_tensor_can_be_used_by_commands) {
+  const auto result = run(full<float>({6}, 2).then([&](Tensor<float> t) {
+    const Buffer doubled = device.zeros({6}, f32);
+    device.submit("scale", {t.buffer()}, doubled, {{"factor", 2.0}});
+    return value(Tensor<float>(doubled)).to_host();
+  }));
+  EXPECT_EQ(result, std::vector<float>(6, 4));
+}
+
+TEST_P(Operations, Map_and_inspect_see_what_the_device_has_made) {
+  float seen = 0;
+  const float sum = run(full<float>({4}, 2)
+                            .inspect([&](const Tensor<float>& t) { seen = t.buffer().read<float>()[0]; })
+                            .map([](Tensor<float> t) {
+                              float total = 0;
+                              for (const float number : t.buffer().read<float>()) total += number;
+                              return total;
+                            }));
+  EXPECT_EQ(seen, 2);
+  EXPECT_EQ(sum, 8);
+  bool called = false;
+  run(ones<float>({1}).map([&](Tensor<float>) { called = true; }));
+  EXPECT_TRUE(called);
+}
+
+TEST_P(Operations, Nothing_runs_before_it_is_asked_for) {
+  bool called = false;
+  {
+    auto dropped = value(1).map([&](int) { called = true; });
+  }
+  EXPECT_FALSE(called);
+}
+
+TEST_P(Operations, Parts_of_unzip_share_one_execution) {
+  std::atomic<int> runs = 0;
+  auto [a, b] = zip(value(1).map([&](int x) { return ++runs, x; }), ones<float>({3})).unzip();
+  EXPECT_EQ(run(std::move(b).to_host()), std::vector<float>(3, 1));
+  EXPECT_EQ(run(std::move(a)), 1);
+  EXPECT_EQ(runs, 1);
+}
+
+TEST_P(Operations, Parts_of_unzip_on_many_threads) {
+  for (int round = 0; round < 50; ++round) {
+    std::atomic<int> runs = 0;
+    auto [a, b, c] =
+        zip(full<float>({16}, 1), full<float>({16}, 2), value(3).map([&](int x) { return ++runs, x; })).unzip();
+    std::vector<float> first, second;
+    int third = 0;
+    std::thread one([&, op = std::move(a)]() mutable { first = run(std::move(op).to_host()); });
+    std::thread two([&, op = std::move(b)]() mutable { second = run(std::move(op).to_host()); });
+    third = run(std::move(c));
+    one.join();
+    two.join();
+    EXPECT_EQ(first, std::vector<float>(16, 1));
+    EXPECT_EQ(second, std::vector<float>(16, 2));
+    EXPECT_EQ(third, 3);
+    EXPECT_EQ(runs, 1);
+  }
+}
+
+TEST_P(Operations, Each_part_of_unzip_carries_the_cause_of_a_failure) {
+  auto [a, b] = zip(ones<float>({3}), value(1).map([](int) -> int { throw std::runtime_error("no luck"); })).unzip();
+  EXPECT_THROW(run(std::move(a)), std::runtime_error);
+  EXPECT_THROW(run(std::move(b)), std::runtime_error);
+}
+
+TEST_P(Operations, A_failure_on_the_device_reaches_every_part) {
+  auto [z, x] = zip(empty<float>({3}), empty<float>({4})).apply("relu").unzip();
+  expect_error(Errc::shape_mismatch, "f32[4]", [&] { run(std::move(z)); });
+  expect_error(Errc::shape_mismatch, "f32[4]", [&] { run(std::move(x)); });
+}
+
+TEST_P(Operations, Or_else_takes_the_place_of_what_failed) {
+  const auto failing = [] { return value(1).map([](int) -> int { throw std::runtime_error("no luck"); }); };
+  EXPECT_EQ(run(failing().or_else([](const Error& error) {
+              EXPECT_EQ(error.code(), Errc::call_failed);
+              EXPECT_STREQ(error.what(), "no luck");
+              return 7;
+            })),
+            7);
+  EXPECT_EQ(run(failing().or_else([](const Error&) { return value(8).map([](int x) { return x; }); })), 8);
+  EXPECT_EQ(run(value(5).or_else([](const Error&) { return 7; })), 5);
+  auto wrong = zip(empty<float>({3}), empty<float>({4})).apply("relu").map([](auto) { return 1; });
+  EXPECT_EQ(
+      run(std::move(wrong).or_else([](const Error& error) { return error.code() == Errc::shape_mismatch ? 2 : 3; })),
+      2);
+}
+
+TEST_P(Operations, Retry_runs_it_again) {
+  int calls = 0;
+  auto flaky = ones<float>({3}).map([&](Tensor<float> t) {
+    if (++calls < 3) throw std::runtime_error("not yet");
+    return t.buffer().read<float>()[0];
+  });
+  EXPECT_EQ(run(std::move(flaky).retry(5)), 1);
+  EXPECT_EQ(calls, 3);
+  calls = 0;
+  auto hopeless = value(1).map([&](int) -> int {
+    ++calls;
+    throw std::runtime_error("never");
+  });
+  EXPECT_THROW(run(std::move(hopeless).retry(2)), std::runtime_error);
+  EXPECT_EQ(calls, 3);
+  // The caller's own mistake does not get better.
+  auto wrong = zip(empty<float>({3}), empty<float>({4})).apply("relu").retry(1000000);
+  expect_error(Errc::shape_mismatch, "relu", [&] { run(std::move(wrong)); });
+}
+
+TEST_P(Operations, Retry_brings_owned_tensors_again) {
+  int calls = 0;
+  Tensor<float> owned(device.buffer<float>({1, 2, 3}));
+  auto operation = value(std::move(owned)).map([&](Tensor<float> t) {
+    if (++calls < 2) throw std::runtime_error("not yet");
+    return t.buffer().read<float>();
+  });
+  EXPECT_EQ(run(std::move(operation).retry(1)), (std::vector<float>{1, 2, 3}));
+}
+
+TEST_P(Operations, Timeout_cancels_what_takes_too_long) {
+  std::stop_source stop;
+  auto slow = value(1)
+                  .map([&](int x) {
+                    std::this_thread::sleep_for(20ms);
+                    return x;
+                  })
+                  .map([](int x) { return x; });
+  expect_error(Errc::deadline_exceeded, "5 ms", [&] { run(std::move(slow).timeout(5ms)); });
+  EXPECT_EQ(run(value(1).map([](int x) { return x; }).timeout(10s)), 1);
+}
+
+TEST_P(Operations, When_all_has_all_values) {
+  std::vector<DeviceOperation<Tensor<float>>> operations;
+  for (int i = 0; i < 20; ++i) operations.push_back(full<float>({4}, static_cast<float>(i)));
+  const std::vector<Tensor<float>> values = run(when_all(std::move(operations)));
+  ASSERT_EQ(values.size(), 20U);
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(values[static_cast<std::size_t>(i)].buffer().read<float>()[3], static_cast<float>(i));
+  }
+  EXPECT_TRUE(run(when_all(std::vector<DeviceOperation<int>>())).empty());
+}
+
+TEST_P(Operations, When_any_has_the_first_that_completes) {
+  std::vector<DeviceOperation<int>> operations;
+  operations.push_back(value(0).map([](int) -> int { throw std::runtime_error("fails first"); }));
+  operations.push_back(value(1).map([](int x) { return x; }));
+  const auto [index, result] = run(when_any(std::move(operations)));
+  EXPECT_EQ(index, 1U);
+  EXPECT_EQ(result, 1);
+  std::vector<DeviceOperation<int>> hopeless;
+  for (int i = 0; i < 3; ++i)
+    hopeless.push_back(value(i).map([](int x) -> int { throw std::runtime_error(std::to_string(x)); }));
+  EXPECT_THROW(run(when_any(std::move(hopeless))), std::runtime_error);
+  expect_error(Errc::invalid_argument, "when_any", [] { when_any(std::vector<DeviceOperation<int>>()).sync(); });
+}
+
+TEST_P(Operations, Copy_to_another_device) {
+  const Device other = Device::simulated({.seed = 9});
+  const Tensor<float> copy = run(arange<float>(6).reshape({2, 3}).copy_to(other));
+  EXPECT_EQ(copy.device(), other);
+  EXPECT_EQ(copy.shape(), (Shape{2, 3}));
+  EXPECT_EQ(copy.buffer().read<float>(), (std::vector<float>{0, 1, 2, 3, 4, 5}));
+}
+
+TEST_P(Operations, Tensors_of_two_devices_do_not_mix) {
+  Tensor<float> there(Device::simulated().zeros({3}));
+  expect_error(Errc::wrong_device, "copy_to", [&] { run(zip(empty<float>({3}), std::move(there)).apply("relu")); });
+}
+
+TEST_P(Operations, Spawn_runs_in_the_background) {
+  Spawned<std::vector<float>> running = full<float>({100}, 3).to_host().submit_on(device.stream());
+  EXPECT_EQ(running.wait(), std::vector<float>(100, 3));
+  EXPECT_EQ(running.poll(), Status::completed);
+  EXPECT_FALSE(running.cancel());
+  EXPECT_EQ(std::move(running).wait().size(), 100U);
+  spawn(ones<float>({1000}).on(device).to_host());  // dropped
+}
+
+TEST_P(Operations, Spawn_does_not_block) {
+  std::atomic<bool> may_go = false;
+  Spawned<int> running = spawn(value(1).on(device).map([&](int x) {
+    while (!may_go) std::this_thread::yield();
+    return x;
+  }));
+  if (!GetParam()) {
+    EXPECT_EQ(running.poll(), Status::running);
+    EXPECT_FALSE(running.wait_for(1ms));
+  }
+  may_go = true;
+  EXPECT_EQ(std::move(running).wait(), 1);
+}
+
+TEST_P(Operations, Cancel_stops_what_has_not_started) {
+  std::atomic<bool> may_go = false;
+  bool was_called = false;
+  Spawned<int> running = spawn(value(1)
+                                   .on(device)
+                                   .map([&](int x) {
+                                     while (!may_go) std::this_thread::yield();
+                                     return x;
+                                   })
+                                   .map([&](int x) { return was_called = true, x; }));
+  EXPECT_TRUE(running.cancel());
+  may_go = true;
+  expect_error(Errc::cancelled, "cancelled", [&] { running.wait(); });
+  EXPECT_EQ(running.poll(), Status::cancelled);
+  EXPECT_FALSE(was_called);
+}
+
+TEST_P(Operations, A_stop_token_stops) {
+  std::stop_source source;
+  std::atomic<bool> may_go = false;
+  Spawned<int> running = value(1)
+                             .on(device)
+                             .map([&](int x) {
+                               while (!may_go) std::this_thread::yield();
+                               return x;
+                             })
+                             .spawn(source.get_token());
+  source.request_stop();
+  may_go = true;
+  expect_error(Errc::cancelled, "stopped", [&] { running.wait(); });
+  expect_error(Errc::cancelled, "stopped", [&] { value(1).spawn(source.get_token()).wait(); });
+}
+
+TEST_P(Operations, A_chain_is_one_launch_and_its_tensors_need_no_memory) {
+  const std::size_t before = device.memory().peak;
+  const std::size_t size = std::size_t{4} << 20;
+  auto operation = full<float>({1 << 20}, 1);
+  for (int i = 0; i < 8; ++i) {
+    operation = std::move(operation).then([](Tensor<float> t) {
+      return std::get<0>(zip(empty<float>({1 << 20}), std::move(t)).apply("scale", {{"factor", 2.0}}).unzip());
+    });
+  }
+  const Tensor<float> result = run(std::move(operation));
+  EXPECT_EQ(result.buffer().map_read<float>()[77], 256);
+  EXPECT_LE(device.memory().peak, before + 2 * size);
+}
+
+TEST_P(Operations, A_million_nodes_do_not_overflow_the_stack) {
+  auto operation = value(0);
+  for (int i = 0; i < 1'000'000; ++i) operation = std::move(operation).then([](int x) { return value(x + 1); });
+  EXPECT_EQ(run(std::move(operation)), 1'000'000);
+  auto dropped = value(0);
+  for (int i = 0; i < 1'000'000; ++i) dropped = std::move(dropped).then([](int x) { return value(x + 1); });
+}
+
+TEST_P(Operations, A_long_chain_of_kernels_is_cut_into_pieces) {
+  auto operation = zeros<float>({4});
+  for (int i = 0; i < 3000; ++i) {
+    auto [z, x] = zip(empty<float>({4}), std::move(operation)).apply("clamp", {{"min", i + 1.0}, {"max", 1e9}}).unzip();
+    operation = std::move(z);
+  }
+  EXPECT_EQ(run(std::move(operation).to_host()), std::vector<float>(4, 3000));
+}
+
+TEST_P(Operations, A_graph_that_pins_too_much_memory_is_cut_and_run) {
+  const Device small = Device::simulated({.workers = 2});
+  small.set_memory_limit(std::size_t{64} << 20);
+  auto operation = zeros<float>({1 << 20});
+  for (int i = 0; i < 100; ++i) {
+    operation = zip(empty<float>({1 << 20}), std::move(operation), full<float>({1 << 20}, 1))
+                    .apply("elementwise_add")
+                    .then([](auto values) { return value(std::get<0>(std::move(values))); });
+  }
+  const Tensor<float> sum = std::move(operation).sync_on(small.stream());
+  EXPECT_EQ(sum.buffer().map_read<float>()[5], 100);
+}
+
+TEST_P(Operations, What_was_used_cannot_be_used_again) {
+  auto operation = ones<float>({3});
+  run(std::move(operation));
+  expect_error(Errc::invalid_argument, "used already", [&] { std::move(operation).sync(); });
+  Tensor<float> tensor = run(ones<float>({3}));
+  const Tensor<float> moved = std::move(tensor);
+  expect_error(Errc::invalid_argument, "moved from", [&] { tensor.buffer(); });
+  expect_error(Errc::invalid_argument, "moved from", [&] { tensor.shape(); });
+}
+
+TEST_P(Operations, Bad_input_is_refused_with_its_reason) {
+  expect_error(Errc::count_mismatch, "3 values", [] { from_host<float>({1, 2, 3}, {4}).sync(); });
+  expect_error(Errc::shape_mismatch, "as many axes", [&] { run(ones<float>({4, 4}).partition({2})); });
+  expect_error(Errc::invalid_argument, "empty", [&] { run(ones<float>({4, 4}).partition({2, 0})); });
+  expect_error(Errc::shape_mismatch, "elements", [&] { run(ones<float>({4, 4}).reshape({15})); });
+  expect_error(Errc::unknown_kernel, "relu", [&] { run(zip(empty<float>({3}), ones<float>({3})).apply("rleu")); });
+  expect_error(Errc::unknown_parameter, "slope",
+               [&] { run(zip(empty<float>({3}), ones<float>({3})).apply("relu", {{"slop", 1.0}})); });
+  expect_error(Errc::overflow, "", [] { ones<float>({1LL << 40, 1LL << 40}).sync(); });
+  expect_error(Errc::dtype_mismatch, "f64", [&] { Tensor<float> wrong(device.zeros({3}, f64)); });
+  expect_error(Errc::invalid_argument, "stream", [] { ones<float>({3}).sync_on(Stream()); });
+  expect_error(Errc::invalid_argument, "negative", [] { ones<float>({3}).retry(-1).sync(); });
+  expect_error(Errc::out_of_memory, "", [&] {
+    const Device small = Device::simulated();
+    small.set_memory_limit(1 << 20);
+    ones<float>({1 << 20}).sync_on(small.stream());
+  });
+  expect_error(Errc::shape_mismatch, "grid", [&] { run(tile_size.grid({2})(empty<float>({4, 4}))); });
+}
+
+TEST(Operation, Works_on_a_device_where_nothing_runs_by_itself) {
+  const Device device = Device::simulated({.seed = 3, .workers = 0});
+  EXPECT_EQ(ones<float>({10000}).map([](Tensor<float> t) { return t.shape(); }).sync_on(device.stream()), Shape{10000});
+  Spawned<std::vector<float>> running = ones<float>({10000}).to_host().submit_on(device.stream());
+  EXPECT_EQ(running.wait().size(), 10000U);
+}
+
+TEST(Operation, Policies_choose_streams_and_change_no_result) {
+  struct Mine final : StreamPolicy {
+    Stream stream_for(const Device& device, std::uint64_t) override {
+      ++asked;
+      return device.stream();
+    }
+    std::atomic<int> asked = 0;
+  };
+  const auto mine = std::make_shared<Mine>();
+  for (const auto& policy : {std::shared_ptr<StreamPolicy>(mine), round_robin_streams(2), single_stream(),
+                             stream_per_task(), std::shared_ptr<StreamPolicy>()}) {
+    set_stream_policy(policy);
+    EXPECT_EQ(add_kernel(zeros<float>({9}), ones<float>({9}), ones<float>({9})).to_host().sync(),
+              std::vector<float>(9, 2));
+  }
+  EXPECT_GT(mine->asked, 0);
+  expect_error(Errc::invalid_argument, "one stream", [] { round_robin_streams(0); });
+}
+
+}  // namespace
+}  // namespace tessera
