@@ -41,6 +41,12 @@ Sides tiny_pipeline(bool can_fuse);
 Sides long_chain();                           // ms of ten element-wise stages over 64 MiB; of one
 Sides image_pipeline(int width, int height);  // millions of pixels a second; OpenCV, our own without fusion
 
+// Operations, 1,000 tiny ones. ns each; as commands, and awaited one by one.
+Sides awaited_operations();
+Sides chained_operations();   // with then()
+Sides graph_of_operations();  // kernels of kernels; its plan is there already
+Sides overlapped();           // ms of work of the device's and as much of the host's, spawned; one after the other
+
 // Milliseconds of a call that nobody has made before, in a new process each time.
 enum class FirstCall : std::uint8_t { first, second, from_disk };
 Sides first_call(FirstCall which);

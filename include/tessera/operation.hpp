@@ -119,24 +119,19 @@ class RunAwaiter final : private Run::Observer {
   bool is_waiting_ = false;
 };
 
-template <class T>
-TypedNodePtr<std::remove_cvref_t<T>> value_node(T&& value) {
-  using Value = std::remove_cvref_t<T>;
-  return TypedNodePtr<Value>(new ValueNode<Value>(std::forward<T>(value)));
-}
-
-// What zip, when_all and kernels take: operations, and values that become operations.
+// What zip and kernels take: operations, and values that become operations.
 template <class T>
 struct AsOperation {
   using Value = std::remove_cvref_t<T>;
-  static auto node(T&& value) {
-    static_assert(std::is_copy_constructible_v<Value> || !std::is_lvalue_reference_v<T>,
+  static Item<Value> item(T&& value) {
+    constexpr bool can_be_used = std::is_copy_constructible_v<Value> || !std::is_lvalue_reference_v<T>;
+    static_assert(can_be_used,
                   "an owned tensor can be used once: std::move(tensor) into the operation, or share it with "
                   "std::move(tensor).shared() to use it often");
-    if constexpr (std::is_copy_constructible_v<Value> || !std::is_lvalue_reference_v<T>) {
-      return value_node(std::forward<T>(value));
+    if constexpr (can_be_used) {
+      return Item<Value>(Value(std::forward<T>(value)));
     } else {
-      return TypedNodePtr<Value>();
+      return Item<Value>(TypedNodePtr<Value>());
     }
   }
 };
@@ -144,14 +139,13 @@ template <class T>
   requires is_operation<std::remove_cvref_t<T>>
 struct AsOperation<T> {
   using Value = typename std::remove_cvref_t<T>::value_type;
-  static auto node(T&& operation) {
-    static_assert(
-        !std::is_lvalue_reference_v<T>,
-        "an operation can be used once: std::move(operation), or unzip() or shared() its value to use it often");
+  static Item<Value> item(T&& operation) {
+    static_assert(!std::is_lvalue_reference_v<T>,
+                  "an operation can be used once: std::move(operation), or share its value with shared() to use it often");
     if constexpr (!std::is_lvalue_reference_v<T>) {
-      return std::move(operation).take_node();
+      return Item<Value>(operation.take_node());
     } else {
-      return TypedNodePtr<Value>();
+      return Item<Value>(TypedNodePtr<Value>());
     }
   }
 };
@@ -174,7 +168,7 @@ struct GridKernel {
 };
 
 // The result of kernel(operations…): the tensor that the kernel writes. unzip() gives all of the values.
-template <class Tuple, std::size_t Output>
+template <class Tuple, class... Param>
 class KernelOperation;
 
 // Work on a device that has not begun, with a value of type T in the end: a tensor, several in a std::tuple, a vector
@@ -490,7 +484,9 @@ DeviceOperation<Tensor<T>> from_host(std::vector<T> values) {
 template <class T>
 DeviceOperation<detail::OperationValue<T>> value(T&& given) {
   static_assert(!detail::is_operation<std::remove_cvref_t<T>>, "it is an operation already");
-  return DeviceOperation<detail::OperationValue<T>>(detail::AsOperation<T>::node(std::forward<T>(given)));
+  using Given = detail::OperationValue<T>;
+  return DeviceOperation<Given>(
+      detail::TypedNodePtr<Given>(new detail::ValueNode<Given>(detail::AsOperation<T>::item(std::forward<T>(given)))));
 }
 
 // Several operations as one, with a std::tuple of their values; what is no operation is value(it). They may run at the
@@ -499,7 +495,7 @@ template <class... Op>
 auto zip(Op&&... operations) {
   using Tuple = std::tuple<detail::OperationValue<Op>...>;
   return DeviceOperation<Tuple>(detail::TypedNodePtr<Tuple>(new detail::ZipNode<detail::OperationValue<Op>...>(
-      detail::AsOperation<Op>::node(std::forward<Op>(operations))...)));
+      {detail::AsOperation<Op>::item(std::forward<Op>(operations))...})));
 }
 
 // The values of all.
@@ -522,30 +518,34 @@ DeviceOperation<std::pair<std::size_t, T>> when_any(std::vector<DeviceOperation<
   return DeviceOperation<First>(detail::TypedNodePtr<First>(node.release()));
 }
 
-template <class Tuple, std::size_t Output>
-class [[nodiscard]] KernelOperation : public DeviceOperation<std::tuple_element_t<Output, Tuple>> {
+template <class Tuple, class... Param>
+class [[nodiscard]] KernelOperation
+    : public DeviceOperation<std::tuple_element_t<detail::output_of<Param...>(), Tuple>> {
  public:
-  explicit KernelOperation(DeviceOperation<Tuple> all)
-      : DeviceOperation<std::tuple_element_t<Output, Tuple>>(detail::TypedNodePtr<std::tuple_element_t<Output, Tuple>>(
-            new detail::PickNode<Tuple, Output>(all.take_node()))) {}
+  using Output = std::tuple_element_t<detail::output_of<Param...>(), Tuple>;
+  using DeviceOperation<Output>::DeviceOperation;
 
   // All of the values, as operations of their own.
   auto unzip() && {
-    auto node = this->take_node();
-    return DeviceOperation<Tuple>(static_cast<detail::PickNode<Tuple, Output>&>(*node).take_source()).unzip();
+    const detail::TypedNodePtr<Output> node = this->take_node();
+    return DeviceOperation<Tuple>(static_cast<detail::KernelNode<Tuple, Param...>&>(*node).take_all()).unzip();
   }
 };
 
 namespace detail {
 
-// Which of a kernel's parameters is its output.
-template <class... Param>
-constexpr std::size_t output_of() {
-  constexpr std::array<bool, sizeof...(Param)> is_output = {std::derived_from<Param, tile::Output>...};
-  for (std::size_t i = 0; i < is_output.size(); ++i) {
-    if (is_output[i]) return i;
+template <class... Param, class... Op>
+auto call_kernel(const tile::KernelOf<Param...>& kernel, const Shape& grid, Op&&... operations) {
+  using Tuple = std::tuple<OperationValue<Op>...>;
+  constexpr bool fits =
+      check_arguments(static_cast<const tile::KernelOf<Param...>*>(nullptr), static_cast<const Tuple*>(nullptr));
+  if constexpr (fits) {
+    using Called = KernelOperation<Tuple, Param...>;
+    return Called(TypedNodePtr<typename Called::Output>(new KernelNode<Tuple, Param...>(
+        kernel, grid, {AsOperation<Op>::item(std::forward<Op>(operations))...})));
+  } else {
+    return zip(std::forward<Op>(operations)...);
   }
-  return 0;
 }
 
 }  // namespace detail
@@ -553,8 +553,7 @@ constexpr std::size_t output_of() {
 template <class... Param>
 template <class... Op>
 auto GridKernel<Param...>::operator()(Op&&... operations) const {
-  auto all = zip(std::forward<Op>(operations)...).apply(*this);
-  return KernelOperation<typename decltype(all)::value_type, detail::output_of<Param...>()>(std::move(all));
+  return detail::call_kernel(kernel, grid, std::forward<Op>(operations)...);
 }
 
 // An operation on its way, in the background: dropping the handle cancels nothing. One thread uses a handle at a time.
@@ -670,8 +669,7 @@ GridKernel<Param...> tile::KernelOf<Param...>::grid(const Shape& counts) const {
 template <class... Param>
 template <class... Op>
 auto tile::KernelOf<Param...>::operator()(Op&&... operations) const {
-  auto all = zip(std::forward<Op>(operations)...).apply(*this);
-  return KernelOperation<typename decltype(all)::value_type, tessera::detail::output_of<Param...>()>(std::move(all));
+  return tessera::detail::call_kernel(*this, Shape(), std::forward<Op>(operations)...);
 }
 
 }  // namespace tessera

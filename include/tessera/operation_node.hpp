@@ -65,7 +65,7 @@ class TESSERA_API OperationNode {
   virtual void reset() {}
 
   void add_child(NodePtr child) noexcept;
-  NodePtr take_child() noexcept;  // its only one
+  void give_children_to(OperationNode& other) noexcept;
   // The children that step() has added go.
   void drop_children_after(std::size_t count) noexcept;
 
@@ -100,9 +100,9 @@ struct KernelWork {
   std::string_view name = {};
   const TensorHandle* output = nullptr;
   std::span<const TensorHandle* const> inputs = {};
-  const Params* params = nullptr;
-  Shape tile = {};  // of rank 0: the compiler's choice
-  Shape grid = {};  // instead: how many tiles along each axis
+  Params* params = nullptr;     // moved from
+  const Shape* tile = nullptr;  // of the output's tiles; null: the compiler's choice
+  const Shape* grid = nullptr;  // instead: how many tiles along each axis
 };
 
 struct TaskContext;

@@ -115,28 +115,6 @@ T copy_of(const T& value) {
   }
 }
 
-// A value that is there.
-template <class T>
-class ValueNode final : public TypedNode<T> {
- public:
-  explicit ValueNode(T given) : held_(std::move(given)) { this->set_device(device_of(*held_)); }
-  bool step(Evaluation&) override {
-    if (!held_) throw Error(Errc::invalid_argument, "the value of an operation was used already");
-    if (is_kept_) {
-      this->value.emplace(copy_of(*held_));
-    } else {
-      this->value.emplace(std::move(*held_));
-      held_.reset();
-    }
-    return true;
-  }
-  void keep() override { is_kept_ = true; }
-
- private:
-  std::optional<T> held_;
-  bool is_kept_ = false;
-};
-
 // A new tensor that a kernel without inputs fills, or nothing does.
 template <Element T>
 class SourceNode final : public TypedNode<Tensor<T>> {
@@ -147,15 +125,20 @@ class SourceNode final : public TypedNode<Tensor<T>> {
   }
   bool step(Evaluation& evaluation) override {
     const TensorHandle made = evaluation.make(shape_, dtype_of<T>);
-    if (!kernel_.empty()) evaluation.run({.name = kernel_, .output = &made, .params = &params_});
+    if (!kernel_.empty()) {
+      Params params = is_kept_ ? params_ : std::move(params_);
+      evaluation.run({.name = kernel_, .output = &made, .params = &params});
+    }
     this->value.emplace(Tensor<T>(made));
     return true;
   }
+  void keep() override { is_kept_ = true; }
 
  private:
   std::string_view kernel_;  // one of the library's names
   Shape shape_;
   Params params_;
+  bool is_kept_ = false;
 };
 
 template <Element T>
@@ -191,37 +174,65 @@ class TransformNode final : public TypedNode<To> {
   F function_;
 };
 
-// One value of a tuple.
-template <class Tuple, std::size_t I>
-class PickNode final : public TypedNode<std::tuple_element_t<I, Tuple>> {
+// What zip and kernels are given: an operation, or a value that needs none.
+template <class T>
+class Item {
  public:
-  explicit PickNode(TypedNodePtr<Tuple> source) : source_(source.get()) { this->add_child(std::move(source)); }
-  bool step(Evaluation&) override {
-    this->value.emplace(std::get<I>(source_->take()));
-    return true;
+  explicit Item(TypedNodePtr<T> node) noexcept : given_(std::move(node)), node_(given_.get()) {}
+  explicit Item(T value) : held_(std::move(value)) {}
+
+  // The node that has it adds the operation to its children, and knows where it is.
+  void add_to(OperationNode& parent) {
+    if (given_) return parent.add_child(std::move(given_));
+    if (held_ && !parent.device()) parent.set_device(device_of(*held_));
   }
-  TypedNodePtr<Tuple> take_source() {
-    this->take_child().release();
-    return TypedNodePtr<Tuple>(std::exchange(source_, nullptr));
+  T take() {
+    if (node_) return node_->take();
+    if (is_kept_) return copy_of(*held_);
+    T taken = std::move(*held_);
+    held_.reset();
+    return taken;
   }
+  void keep() noexcept { is_kept_ = true; }
 
  private:
-  TypedNode<Tuple>* source_;
+  TypedNodePtr<T> given_;  // until it is a child
+  TypedNode<T>* node_ = nullptr;
+  std::optional<T> held_;
+  bool is_kept_ = false;
+};
+
+// A value that is there.
+template <class T>
+class ValueNode final : public TypedNode<T> {
+ public:
+  explicit ValueNode(Item<T> item) : item_(std::move(item)) { item_.add_to(*this); }
+  bool step(Evaluation&) override {
+    this->value.emplace(item_.take());
+    return true;
+  }
+  void keep() override { item_.keep(); }
+
+ private:
+  Item<T> item_;
 };
 
 template <class... T>
 class ZipNode final : public TypedNode<std::tuple<T...>> {
  public:
-  explicit ZipNode(TypedNodePtr<T>... sources) : sources_(sources.get()...) {
-    (this->add_child(std::move(sources)), ...);
+  explicit ZipNode(std::tuple<Item<T>...> items) : items_(std::move(items)) {
+    std::apply([&](auto&... item) { (item.add_to(*this), ...); }, items_);
   }
   bool step(Evaluation&) override {
-    this->value.emplace(std::apply([](auto*... source) { return std::tuple<T...>(source->take()...); }, sources_));
+    this->value.emplace(std::apply([](auto&... item) { return std::tuple<T...>(item.take()...); }, items_));
     return true;
+  }
+  void keep() override {
+    std::apply([](auto&... item) { (item.keep(), ...); }, items_);
   }
 
  private:
-  std::tuple<TypedNode<T>*...> sources_;
+  std::tuple<Item<T>...> items_;
 };
 
 template <class T>
@@ -246,9 +257,32 @@ class AllNode final : public TypedNode<std::vector<T>> {
 // What a kernel takes of a tuple.
 struct KernelArguments {
   const TensorHandle* output = nullptr;
-  std::vector<const TensorHandle*> inputs;
+  std::array<const TensorHandle*, 8> first_inputs;
+  std::vector<const TensorHandle*> all_inputs;  // if there are more
+  std::size_t input_count = 0;
   Params params;
-  Shape tile;
+  const Shape* tile = nullptr;
+
+  void add_input(const TensorHandle& tensor) {
+    if (input_count < first_inputs.size()) {
+      first_inputs[input_count] = &tensor;
+    } else {
+      if (all_inputs.empty()) all_inputs.assign(first_inputs.begin(), first_inputs.end());
+      all_inputs.push_back(&tensor);
+    }
+    ++input_count;
+  }
+  void run(Evaluation& evaluation, const tile::Kernel* kernel, std::string_view name, const Shape* grid) {
+    const std::span<const TensorHandle* const> inputs =
+        all_inputs.empty() ? std::span<const TensorHandle* const>(first_inputs.data(), input_count) : all_inputs;
+    evaluation.run({.kernel = kernel,
+                    .name = name,
+                    .output = output,
+                    .inputs = inputs,
+                    .params = &params,
+                    .tile = tile,
+                    .grid = grid});
+  }
 };
 
 template <class P>
@@ -269,7 +303,7 @@ struct ParameterTraits<tile::Out<T>> {
   template <class A>
   static void add(const A& argument, KernelArguments& to) {
     to.output = &handle_of(argument);
-    if constexpr (requires { argument.tile(); }) to.tile = argument.tile();
+    if constexpr (requires { argument.tile(); }) to.tile = &argument.tile();
   }
 };
 template <Element T>
@@ -283,7 +317,7 @@ struct ParameterTraits<tile::In<T>> {
   }
   template <class A>
   static void add(const A& argument, KernelArguments& to) {
-    to.inputs.push_back(&handle_of(argument));
+    to.add_input(handle_of(argument));
   }
 };
 template <Element T, tile::detail::Name name>
@@ -311,6 +345,16 @@ constexpr bool check_arguments(const tile::KernelOf<P...>*, const std::tuple<A..
   }
 }
 
+// Which of a kernel's parameters is its output.
+template <class... Param>
+constexpr std::size_t output_of() {
+  constexpr std::array<bool, sizeof...(Param)> is_output = {std::derived_from<Param, tile::Output>...};
+  for (std::size_t i = 0; i < is_output.size(); ++i) {
+    if (is_output[i]) return i;
+  }
+  return 0;
+}
+
 // Runs a kernel on the values of a tuple, which it passes on.
 template <class T>
 class ApplyNode final : public TypedNode<T> {
@@ -331,13 +375,7 @@ class ApplyNode final : public TypedNode<T> {
     KernelArguments arguments;
     arguments.params = params_;
     collect_(values, arguments);
-    evaluation.run({.kernel = kernel_ ? &*kernel_ : nullptr,
-                    .name = name_,
-                    .output = arguments.output,
-                    .inputs = arguments.inputs,
-                    .params = &arguments.params,
-                    .tile = arguments.tile,
-                    .grid = grid_});
+    arguments.run(evaluation, kernel_ ? &*kernel_ : nullptr, name_, grid_.rank() > 0 ? &grid_ : nullptr);
     this->value.emplace(std::move(values));
     return true;
   }
@@ -358,12 +396,52 @@ void collect_arguments(const T& values, KernelArguments& to) {
   }(std::index_sequence_for<P...>{});
 }
 
+// A kernel called with operations and values: passes its output on. All in one node, since programs make many of these.
+template <class Tuple, class... Param>
+class KernelNode;
+template <class... T, class... Param>
+class KernelNode<std::tuple<T...>, Param...> final
+    : public TypedNode<std::tuple_element_t<output_of<Param...>(), std::tuple<T...>>> {
+ public:
+  using Tuple = std::tuple<T...>;
+
+  KernelNode(const tile::Kernel& kernel, const Shape& grid, std::tuple<Item<T>...> items)
+      : kernel_(kernel), grid_(grid), items_(std::move(items)) {
+    std::apply([&](auto&... item) { (item.add_to(*this), ...); }, items_);
+  }
+  bool step(Evaluation& evaluation) override {
+    Tuple values = std::apply([](auto&... item) { return Tuple(item.take()...); }, items_);
+    KernelArguments arguments;
+    collect_arguments<Param...>(values, arguments);
+    arguments.run(evaluation, &kernel_, {}, grid_.rank() > 0 ? &grid_ : nullptr);
+    this->value.emplace(std::get<output_of<Param...>()>(std::move(values)));
+    return true;
+  }
+  void keep() override {
+    std::apply([](auto&... item) { (item.keep(), ...); }, items_);
+  }
+
+  // The same as a zip and a call, to pass all values on. It is of no use afterwards.
+  TypedNodePtr<Tuple> take_all() {
+    TypedNodePtr<Tuple> zip(new ZipNode<T...>(std::move(items_)));
+    this->give_children_to(*zip);
+    return TypedNodePtr<Tuple>(new ApplyNode<Tuple>(
+        std::move(zip), kernel_,
+        +[](const Tuple& values, KernelArguments& to) { collect_arguments<Param...>(values, to); }, grid_));
+  }
+
+ private:
+  tile::Kernel kernel_;
+  Shape grid_;
+  std::tuple<Item<T>...> items_;
+};
+
 // The first tensor is the output, the others are the inputs.
 template <class T>
 void collect_tensors(const T& values, KernelArguments& to) {
   for_each_tensor(values, [&](const TensorHandle& tensor) {
     if (to.output) {
-      to.inputs.push_back(&tensor);
+      to.add_input(tensor);
     } else {
       to.output = &tensor;
     }

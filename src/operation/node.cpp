@@ -34,9 +34,11 @@ void OperationNode::add_child(NodePtr child) noexcept {
   last_child_ = added;
 }
 
-NodePtr OperationNode::take_child() noexcept {
-  last_child_ = nullptr;
-  return NodePtr(std::exchange(first_child_, nullptr));
+void OperationNode::give_children_to(OperationNode& other) noexcept {
+  other.first_child_ = std::exchange(first_child_, nullptr);
+  other.last_child_ = std::exchange(last_child_, nullptr);
+  other.device_ = device_;
+  other.depth_ = depth_;
 }
 
 void OperationNode::drop_children_after(std::size_t count) noexcept {

@@ -76,21 +76,21 @@ core::FailurePtr failure_of_current_exception() noexcept {
   }
 }
 
-std::vector<std::int64_t> tile_of(const KernelWork& work) {
-  if (work.grid.rank() == 0) return {work.tile.begin(), work.tile.end()};
-  const Shape& shape = work.output->shape();
-  if (shape.rank() != work.grid.rank()) {
-    throw Error(Errc::shape_mismatch, text("a grid of ", to_string(work.grid), " does not fit the output, ",
+void set_tile(const KernelWork& work, std::vector<std::int64_t>& tile) {
+  tile.clear();
+  if (!work.grid) {
+    if (work.tile) tile.assign(work.tile->begin(), work.tile->end());
+    return;
+  }
+  const Shape &shape = work.output->shape(), &grid = *work.grid;
+  if (shape.rank() != grid.rank()) {
+    throw Error(Errc::shape_mismatch, text("a grid of ", to_string(grid), " does not fit the output, ",
                                            to_string(shape), ": it has another number of axes"));
   }
-  std::vector<std::int64_t> tile;
   for (int axis = 0; axis < shape.rank(); ++axis) {
-    if (work.grid[axis] < 1) {
-      throw Error(Errc::invalid_argument, text("a grid of ", to_string(work.grid), " has no tiles"));
-    }
-    tile.push_back(std::max<std::int64_t>(1, (shape[axis] + work.grid[axis] - 1) / work.grid[axis]));
+    if (grid[axis] < 1) throw Error(Errc::invalid_argument, text("a grid of ", to_string(grid), " has no tiles"));
+    tile.push_back(std::max<std::int64_t>(1, (shape[axis] + grid[axis] - 1) / grid[axis]));
   }
-  return tile;
 }
 
 }  // namespace
@@ -124,9 +124,15 @@ std::shared_ptr<OperationCache> OperationCache::of(DeviceState& device) {
 
 void Recorder::open(DeviceState& device, const Stream& stream, const std::shared_ptr<Recorder>& self) {
   device_ = &device;
-  keep_device_ = Ref<DeviceState>(&device);
   stream_ = stream;
   self_ = self;
+}
+
+void Recorder::close() noexcept {
+  settle(nullptr);
+  stream_ = {};
+  commands_.clear();
+  failure_ = nullptr;
 }
 
 TensorHandle Recorder::make(const Shape& shape, DType dtype) {
@@ -180,11 +186,13 @@ std::size_t Recorder::operand_of(const TensorHandle& tensor) {
 
 void Recorder::add(const KernelWork& work) {
   const std::scoped_lock lock(mutex_);
-  if (calls_.size() >= most_calls) flush_locked();
-  Call call;
+  if (call_count_ >= most_calls) flush_locked();
+  if (call_count_ == calls_.size()) calls_.emplace_back();
+  Call& call = calls_[call_count_];
   call.kernel = work.kernel ? &kernels::of(*work.kernel) : &kernels::find(work.name);
-  call.params = *work.params;
-  call.tile = tile_of(work);
+  call.params = std::move(*work.params);
+  set_tile(work, call.tile);
+  call.uses.clear();
   call.uses.push_back({operand_of(*work.output), work.output->shape()});
   for (const TensorHandle* input : work.inputs) {
     const std::size_t number = operand_of(*input);
@@ -196,9 +204,8 @@ void Recorder::add(const KernelWork& work) {
   // Kernels write all of their output: what was written before, and not read, was for nothing.
   Operand& output = operands_[call.uses[0].operand];
   if (output.writer != none && !output.is_read) calls_[output.writer].kernel = nullptr;
-  output.writer = calls_.size();
+  output.writer = call_count_++;
   output.is_read = false;
-  calls_.push_back(std::move(call));
 }
 
 void Recorder::flush() noexcept {
@@ -206,28 +213,24 @@ void Recorder::flush() noexcept {
   flush_locked();
 }
 
-void Recorder::abandon(const core::FailurePtr& why) noexcept {
+std::size_t Recorder::flush(const core::FailurePtr& why_not, std::size_t from, std::vector<Ref<Node>>& commands,
+                            core::FailurePtr& failure) noexcept {
   const std::scoped_lock lock(mutex_);
-  settle(why);
-}
-
-Ref<Node> Recorder::submit_host(DeviceState::HostWork work) {
-  Ref<Node> node = device_->submit_host(std::move(work));
-  if (!node) return node;
-  const std::scoped_lock lock(mutex_);
-  commands_.push_back(node);
-  return node;
-}
-
-std::size_t Recorder::commands(std::size_t from, std::vector<Ref<Node>>& to) {
-  const std::scoped_lock lock(mutex_);
-  for (std::size_t i = from; i < commands_.size(); ++i) to.push_back(commands_[i]);
+  if (why_not) {
+    settle(why_not);
+  } else {
+    flush_locked();
+  }
+  for (std::size_t i = from; i < commands_.size(); ++i) commands.push_back(commands_[i]);
+  failure = failure_;
   return commands_.size();
 }
 
-core::FailurePtr Recorder::failure() {
+void Recorder::submit_host(DeviceState::HostWork work) {
+  Ref<Node> node = device_->submit_host(std::move(work));
+  if (!node) return;
   const std::scoped_lock lock(mutex_);
-  return failure_;
+  commands_.push_back(std::move(node));
 }
 
 void Recorder::flush_locked() noexcept {
@@ -244,59 +247,46 @@ void Recorder::flush_locked() noexcept {
 
 // The tensors that are held have their memory, or the reason why they have none.
 void Recorder::settle(const core::FailurePtr& why) noexcept {
-  promised_ = 0;
-  calls_.clear();
-  std::vector<Operand> settled;
-  settled.swap(operands_);
-  for (const Operand& operand : settled) {
+  for (const Operand& operand : operands_) {
     // What should have been written was not.
     const bool is_spoilt = operand.is_promised || operand.writer != none;
     operand.tensor->settle(*this, operand.buffer, is_spoilt ? why : nullptr);
   }
+  operands_.clear();
+  call_count_ = 0;
+  promised_ = 0;
 }
 
 void Recorder::submit_all() {
   drop_unneeded();
-  give_memory();
   const auto is_needed = [](const Call& call) { return call.kernel != nullptr; };
-  const auto count = std::ranges::count_if(calls_, is_needed);
+  const auto count = std::ranges::count_if(calls(), is_needed);
+  give_memory(count == 1);
   if (count == 0) return;
-  if (count == 1) return submit_one(*std::ranges::find_if(calls_, is_needed));
+  if (count == 1) return submit_one(*std::ranges::find_if(calls(), is_needed));
   submit_plan();
 }
 
 // Calls whose results nobody holds or reads.
 void Recorder::drop_unneeded() {
-  std::vector<bool> is_wanted(operands_.size());
-  for (std::size_t i = 0; i < operands_.size(); ++i) {
-    is_wanted[i] = !operands_[i].is_promised || operands_[i].is_held();
-  }
-  for (auto call = calls_.rbegin(); call != calls_.rend(); ++call) {
-    if (!call->kernel) continue;
-    if (!is_wanted[call->uses[0].operand]) {
-      call->kernel = nullptr;
+  for (Operand& operand : operands_) operand.is_needed = !operand.is_promised || operand.is_held();
+  for (std::size_t c = call_count_; c-- > 0;) {
+    Call& call = calls_[c];
+    if (!call.kernel) continue;
+    if (!operands_[call.uses[0].operand].is_needed) {
+      call.kernel = nullptr;
       continue;
     }
-    // A tensor that is held stays wanted: it may have been held when an earlier value was in it.
-    for (std::size_t i = 1; i < call->uses.size(); ++i) is_wanted[call->uses[i].operand] = true;
+    // One that is needed stays so: something may have read what was in it before.
+    for (std::size_t i = 1; i < call.uses.size(); ++i) operands_[call.uses[i].operand].is_needed = true;
   }
 }
 
-// Whether it is memory for the plan, not a temporary.
-bool Recorder::is_slot(const Operand& operand) const { return static_cast<bool>(operand.buffer); }
-
-void Recorder::give_memory() {
-  const auto is_single = std::ranges::count_if(calls_, [](const Call& call) { return call.kernel != nullptr; }) == 1;
-  std::vector<bool> is_used(operands_.size());
-  for (const Call& call : calls_) {
-    if (!call.kernel) continue;
-    for (const Use& use : call.uses) is_used[use.operand] = true;
-  }
-  for (std::size_t i = 0; i < operands_.size(); ++i) {
-    Operand& operand = operands_[i];
-    if (operand.buffer) continue;
-    const bool is_read_first = is_used[i] && (operand.is_early || is_single);
-    if (operand.is_held() || is_read_first) {
+// For what is held, for what is read without ever having been written, and for a call that is submitted by itself.
+void Recorder::give_memory(bool is_single) {
+  for (Operand& operand : operands_) {
+    if (operand.buffer || !operand.is_needed) continue;
+    if (is_single || operand.is_early || operand.is_held()) {
       operand.buffer = allocate(*device_, operand.tensor->shape, operand.tensor->dtype, false);
     }
   }
@@ -309,11 +299,15 @@ Buffer Recorder::buffer_of(const Use& use) const {
 
 void Recorder::submit_one(const Call& call) {
   const Buffer output = buffer_of(call.uses[0]);
-  std::vector<Buffer> inputs;
-  for (std::size_t i = 1; i < call.uses.size(); ++i) inputs.push_back(buffer_of(call.uses[i]));
+  std::array<Buffer, 4> few;
+  std::vector<Buffer> many;
+  const std::size_t count = call.uses.size() - 1;
+  if (count > few.size()) many.resize(count);
+  const std::span<Buffer> inputs(count > few.size() ? many.data() : few.data(), count);
+  for (std::size_t i = 0; i < count; ++i) inputs[i] = buffer_of(call.uses[i + 1]);
   submitted(device_->submit({.kernel = {},
                              .tile_kernel = nullptr,
-                             .inputs = inputs,
+                             .inputs = std::span<const Buffer>(inputs),
                              .output = output,
                              .params = call.params,
                              .stream = stream_.state(),
@@ -330,7 +324,7 @@ void Recorder::submitted(Ref<Node> command) {
 void Recorder::submit_plan() {
   numbers_.assign(operands_.size(), none);
   std::size_t count = 0;
-  for (const Call& call : calls_) {
+  for (const Call& call : calls()) {
     if (!call.kernel) continue;
     for (const Use& use : call.uses) {
       if (numbers_[use.operand] == none) numbers_[use.operand] = count++;
@@ -346,7 +340,7 @@ void Recorder::submit_plan() {
   }
   std::vector<Storage*> bound(count, nullptr);
   for (std::size_t i = 0; i < operands_.size(); ++i) {
-    if (numbers_[i] != none && is_slot(operands_[i])) bound[numbers_[i]] = operands_[i].buffer.view()->storage;
+    if (numbers_[i] != none && operands_[i].buffer) bound[numbers_[i]] = operands_[i].buffer.view()->storage;
   }
   std::erase(bound, nullptr);
   const auto log = cache ? cache->log : std::make_shared<RunLog>();
@@ -358,7 +352,7 @@ std::string Recorder::key() const {
   std::string bytes;
   Key key(bytes);
   std::vector<bool> is_known(operands_.size());
-  for (const Call& call : calls_) {
+  for (const Call& call : calls()) {
     if (!call.kernel) continue;
     key.add(call.kernel->number);
     key.add(call.uses.size());
@@ -395,7 +389,7 @@ std::shared_ptr<const PipelineVariant> Recorder::plan() const {
                                   text("tensor ", numbers_[i]), view ? view->dtype : operand.tensor->dtype,
                                   view ? view->shape : operand.tensor->shape};
   }
-  for (const Call& call : calls_) {
+  for (const Call& call : calls()) {
     if (!call.kernel) continue;
     graph::PipelineStage& stage = graph.stages.emplace_back();
     stage.label = call.kernel->name;

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -77,22 +78,21 @@ struct OperationCache {
 // unnecessary, they never have memory. Any thread.
 class Recorder {
  public:
-  // Before anything else.
+  // Before anything else; and back to the beginning, with all room kept.
   void open(DeviceState& device, const Stream& stream, const std::shared_ptr<Recorder>& self);
+  void close() noexcept;
 
   TensorHandle make(const Shape& shape, DType dtype);
   void add(const KernelWork& work);
-  // Submits all. Throws nothing: failure() tells what is wrong.
+  // Submits all. Throws nothing.
   void flush() noexcept;
-  // Nothing of it will be done, for this reason.
-  void abandon(const core::FailurePtr& why) noexcept;
+  // The same, or nothing of it if there is a reason; then the commands from this number on, and what could not be
+  // submitted. Returns the number of the next command.
+  std::size_t flush(const core::FailurePtr& why_not, std::size_t from, std::vector<Ref<Node>>& commands,
+                    core::FailurePtr& failure) noexcept;
 
-  // Work of the host's on memory that is there. The node, or nothing if it has been done.
-  Ref<Node> submit_host(DeviceState::HostWork work);
-
-  // The commands so far, and what could not be submitted.
-  std::size_t commands(std::size_t from, std::vector<Ref<Node>>& to);
-  core::FailurePtr failure();
+  // Work of the host's on memory that is there, unless it is small and has been done.
+  void submit_host(DeviceState::HostWork work);
 
  private:
   struct Operand {
@@ -102,6 +102,7 @@ class Recorder {
     std::size_t writer = none;  // the last call that writes it
     bool is_read = false;       // since then
     bool is_early = false;      // read before anything was written into it
+    bool is_needed = false;     // by somebody who holds it, or by a call that is
 
     bool is_held() const noexcept { return tensor->refs.load(std::memory_order_acquire) > 1; }
   };
@@ -120,26 +121,27 @@ class Recorder {
   // All under the mutex.
   std::size_t operand_of(const TensorHandle& tensor);
   void check_room(std::size_t bytes);
+  std::span<Call> calls() noexcept { return {calls_.data(), call_count_}; }
+  std::span<const Call> calls() const noexcept { return {calls_.data(), call_count_}; }
   void flush_locked() noexcept;
   void submit_all();
   void drop_unneeded();
-  void give_memory();
+  void give_memory(bool is_single);
   void submit_one(const Call& call);
   void submit_plan();
   void submitted(Ref<Node> command);
   std::string key() const;
   std::shared_ptr<const PipelineVariant> plan() const;
   Buffer buffer_of(const Use& use) const;
-  bool is_slot(const Operand& operand) const;
   void settle(const core::FailurePtr& why) noexcept;
 
   std::recursive_mutex mutex_;  // a kernel's body is user code, and may look at tensors
   DeviceState* device_ = nullptr;
-  Ref<DeviceState> keep_device_;
   Stream stream_;
   std::weak_ptr<Recorder> self_;
   std::vector<Operand> operands_;
-  std::vector<Call> calls_;
+  std::vector<Call> calls_;  // the first `call_count_`; the others are room for more
+  std::size_t call_count_ = 0;
   std::vector<std::size_t> numbers_;  // of operands in the plan
   std::size_t promised_ = 0;          // bytes since the last look
   std::vector<Ref<Node>> commands_;

@@ -49,10 +49,56 @@ Error error_of(const std::exception_ptr& failure) {
   }
 }
 
-RunState::RunState(NodePtr root, RunOptions options)
-    : root_(std::move(root)), options_(std::move(options)), device_(device_for(*root_, options_)) {}
+// Runs are many and short: the room that one has made is good for the next one of the thread.
+struct RunState::Free {
+  static constexpr std::size_t most = 8;
+  std::vector<std::unique_ptr<RunState>> runs;
+  Free() { here = this; }
+  ~Free() { here = nullptr; }
+  static inline thread_local Free* here = nullptr;  // null when the thread is at its end
+};
 
-RunState::~RunState() = default;
+std::shared_ptr<RunState> RunState::create(NodePtr root, RunOptions options) {
+  thread_local Free free;
+  std::unique_ptr<RunState> state;
+  if (Free::here && !free.runs.empty()) {
+    state = std::move(free.runs.back());
+    free.runs.pop_back();
+  } else {
+    state.reset(new RunState());
+  }
+  state->root_ = std::move(root);
+  state->options_ = std::move(options);
+  state->device_ = device_for(*state->root_, state->options_);
+  return {state.release(), [](RunState* over) {
+            over->close();
+            if (Free::here && Free::here->runs.size() < Free::most) {
+              Free::here->runs.emplace_back(over);
+            } else {
+              delete over;
+            }
+          }};
+}
+
+// Back to the beginning.
+void RunState::close() noexcept {
+  root_ = nullptr;
+  recorder_.close();
+  options_ = {};
+  device_ = {};
+  collected_ = 0;
+  last_command_ = 0;
+  has_value_ = false;
+  failure_ = nullptr;
+  failure_order_ = 0;
+  shared_.clear();
+  events_.clear();
+  is_pumping_ = true;
+  inner_.clear();
+  stops_.clear();
+  stopped_ = nullptr;
+  is_over_.store(false, std::memory_order_relaxed);
+}
 
 void RunState::start() {
   if (!options_.stream) options_.stream = stream_for(*device_, options_.task ? options_.task->id : 0);
@@ -89,10 +135,10 @@ void RunState::pump(bool is_caller) {
       continue;
     }
     if (!events_.empty()) {
-      Event event = std::move(events_.front());
-      events_.pop_front();
+      std::vector<Event> events;
+      events.swap(events_);
       lock.unlock();
-      take(event);
+      for (Event& event : events) take(event);
       continue;
     }
     if (try_end(lock)) return;
@@ -110,15 +156,7 @@ void RunState::turn() {
     items_.pop_back();
     step(item);
   }
-  if (failure_) {
-    recorder_.abandon(error_of(failure_).failure());
-  } else {
-    recorder_.flush();
-  }
   collect();
-  if (const core::FailurePtr wrong = recorder_.failure(); wrong && !failure_) {
-    fail(std::make_exception_ptr(Error(wrong)));
-  }
 }
 
 void RunState::step(const Item& item) {
@@ -145,7 +183,8 @@ void RunState::begin_children(OperationNode& node) {
   node.pending_ = static_cast<std::uint32_t>(items_.size() - first);
   const auto begun = items_.begin() + static_cast<std::ptrdiff_t>(first);
   std::reverse(begun, items_.end());
-  std::stable_sort(begun, items_.end(), [](const Item& a, const Item& b) { return a.node->depth() < b.node->depth(); });
+  const auto is_shallower = [](const Item& a, const Item& b) { return a.node->depth() < b.node->depth(); };
+  if (!std::is_sorted(begun, items_.end(), is_shallower)) std::stable_sort(begun, items_.end(), is_shallower);
   if (node.pending_ == 0) items_.push_back({&node, false});
 }
 
@@ -199,11 +238,14 @@ void RunState::take(Event& event) {
   unpark();
 }
 
-// The commands that the recorder has submitted are watched from now on.
+// What was recorded is submitted, or given up, and its commands are watched from now on.
 void RunState::collect() {
-  std::vector<Ref<Node>> commands;
-  collected_ = recorder_.commands(collected_, commands);
-  for (const Ref<Node>& command : commands) watch(command, false);
+  core::FailurePtr wrong;
+  new_commands_.clear();
+  collected_ = recorder_.flush(failure_ ? error_of(failure_).failure() : nullptr, collected_, new_commands_, wrong);
+  for (const Ref<Node>& command : new_commands_) watch(command, false);
+  new_commands_.clear();
+  if (wrong && !failure_) fail(std::make_exception_ptr(Error(wrong)));
 }
 
 void RunState::watch(const Ref<Node>& command, bool is_foreign) {
@@ -443,10 +485,7 @@ void RunState::add_child(OperationNode& parent, NodePtr child) {
   items_.push_back({added, true});
 }
 
-void RunState::after_device(OperationNode& node) {
-  recorder_.flush();
-  park(node, true);
-}
+void RunState::after_device(OperationNode& node) { park(node, true); }
 
 void RunState::hold(OperationNode&) { ++held_; }
 
@@ -502,9 +541,9 @@ void RunState::after_commands(OperationNode& node, const std::vector<Ref<Node>>&
 }
 
 std::vector<Ref<Node>> RunState::submitted() {
-  recorder_.flush();
   std::vector<Ref<Node>> commands;
-  recorder_.commands(0, commands);
+  core::FailurePtr failure;
+  recorder_.flush(nullptr, 0, commands, failure);
   return commands;
 }
 
@@ -522,7 +561,7 @@ void cancel_after(const Run& run, std::chrono::nanoseconds time) {
 
 Run Run::start(NodePtr root, RunOptions options) {
   Run run;
-  run.state_ = std::make_shared<RunState>(std::move(root), std::move(options));
+  run.state_ = RunState::create(std::move(root), std::move(options));
   run.state_->start();
   return run;
 }

@@ -7,7 +7,6 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -27,8 +26,7 @@ namespace tessera::detail {
 // command, no function of the program's. Only then is anybody told.
 class RunState final : public Evaluation, public std::enable_shared_from_this<RunState> {
  public:
-  RunState(NodePtr root, RunOptions options);
-  ~RunState() override;
+  static std::shared_ptr<RunState> create(NodePtr root, RunOptions options);
 
   void start();
 
@@ -85,7 +83,10 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
     bool has_work;  // work() comes first
   };
   class Watch;
+  struct Free;
 
+  RunState() = default;
+  void close() noexcept;
   void begin_children(OperationNode& node) override;
 
   void post(Event event);
@@ -114,6 +115,7 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   std::vector<Item> items_;
   std::vector<Parked> parked_;
   std::vector<OperationNode*> works_;  // to be done when the pumping is over
+  std::vector<Ref<Node>> new_commands_;
   std::size_t collected_ = 0;          // commands of the recorder that are watched
   std::uint64_t last_command_ = 0;
   std::size_t held_ = 0;  // nodes that wait for something outside
@@ -124,7 +126,7 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
 
   std::mutex mutex_;  // of the rest
   std::condition_variable changed_;
-  std::deque<Event> events_;
+  std::vector<Event> events_;
   bool is_pumping_ = true;
   std::size_t working_ = 0;  // functions of the program's that run, or will
   struct Outstanding {

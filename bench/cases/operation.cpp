@@ -1,0 +1,122 @@
+// Lazy operations beside the same work as commands.
+#include <tessera/tessera.hpp>
+
+#include "cases/tiny.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace bench {
+
+namespace {
+
+using tessera::Buffer;
+using tessera::DeviceOperation;
+using tessera::Task;
+using tessera::Tensor;
+namespace tile = tessera::tile;
+
+constexpr int operations = 1000;
+const tessera::Shape tiny_shape{tiny_elements};
+
+const auto scaled = tile::kernel("scaled", [](tile::Out<float> z, tile::In<float> x, tile::Scalar<float, "factor"> f) {
+  z.store(tile::load_like(x, z) * f);
+});
+
+// Twice as large and half as large in turns: the numbers stay numbers.
+float factor(int i) { return i % 2 == 0 ? 2.0F : 0.5F; }
+
+// One step of the work: a new tensor from the last one.
+DeviceOperation<Tensor<float>> step(Tensor<float> x, int i) {
+  return scaled(tessera::empty<float>(tiny_shape), std::move(x), factor(i));
+}
+
+Task<void> await_each() {
+  Tensor<float> x = co_await tessera::ones<float>(tiny_shape);
+  for (int i = 0; i < operations; ++i) x = co_await step(std::move(x), i);
+}
+
+void chain_with_then() {
+  DeviceOperation<Tensor<float>> chain = tessera::ones<float>(tiny_shape);
+  for (int i = 0; i < operations; ++i) {
+    chain = std::move(chain).then([i](Tensor<float> x) { return step(std::move(x), i); });
+  }
+  std::move(chain).sync();
+}
+
+// Built without a function in it: a graph of kernels.
+void chain_of_kernels() {
+  DeviceOperation<Tensor<float>> chain = tessera::ones<float>(tiny_shape);
+  for (int i = 0; i < operations; ++i) {
+    chain = scaled(tessera::empty<float>(tiny_shape), std::move(chain), factor(i));
+  }
+  std::move(chain).sync();
+}
+
+// The same through commands: each has a new buffer too.
+void submit_all(bool waits_for_each) {
+  Buffer x = device().empty(tiny_shape);
+  device().submit("fill", {}, x, {{"value", 1}}).wait();
+  tessera::Command last;
+  for (int i = 0; i < operations; ++i) {
+    const Buffer next = device().empty(tiny_shape);
+    last = device().submit(scaled, {x}, next, {{"factor", factor(i)}});
+    if (waits_for_each) last.wait();
+    x = next;
+  }
+  last.wait();
+}
+
+std::function<double()> each(std::function<void()> all) {
+  return [all = std::move(all)] { return nanoseconds(all) / operations; };
+}
+
+// Work of one core's for about so long, as the device does it: one tile, many steps.
+constexpr int long_steps = 40'000;
+const auto long_work = tile::kernel("long_work", [](tile::Out<float> z, tile::In<float> x) {
+  const auto start = tile::load_like(x, z);
+  z.store(tile::loop(long_steps, start, [](const tile::Index&, const auto& t) { return t * 0.999F + 0.001F; }));
+});
+
+}  // namespace
+
+Sides awaited_operations() {
+  return {each([] { tessera::sync_wait(await_each()); }), each([] { submit_all(true); })};
+}
+Sides chained_operations() { return {each(chain_with_then), each([] { submit_all(false); }), each([] { tessera::sync_wait(await_each()); })}; }
+Sides graph_of_operations() { return {each(chain_of_kernels), each([] { submit_all(false); }), each([] { tessera::sync_wait(await_each()); })}; }
+
+Sides overlapped() {
+  const auto x = tessera::ones<float>({1024}).shared().sync();
+  const auto operation = [x] { return long_work(tessera::empty<float>({1024}), x); };
+  // The host's work: as long as the device's, measured once.
+  operation().sync();
+  const double length = nanoseconds([&] { operation().sync(); });
+  const auto host_work = [length] {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::nanoseconds(static_cast<std::int64_t>(length));
+    while (std::chrono::steady_clock::now() < end) {
+    }
+  };
+  return {[=] {
+            return nanoseconds([&] {
+                     auto running = tessera::spawn(operation());
+                     host_work();
+                     running.wait();
+                   }) /
+                   1e6;
+          },
+          [=] {
+            return nanoseconds([&] {
+                     operation().sync();
+                     host_work();
+                   }) /
+                   1e6;
+          }};
+}
+
+}  // namespace bench
