@@ -74,11 +74,23 @@ class TESSERA_API OperationNode {
   std::uint32_t depth() const noexcept { return depth_; }
   void set_depth(std::uint32_t depth) noexcept { depth_ = depth; }
 
+  // Whether all nodes of the tree make their values at their first step, and how many calls of kernels they make.
+  bool is_direct() const noexcept { return is_direct_; }
+  std::uint32_t calls() const noexcept { return calls_; }
+
   // Where its tensors are, if that is known.
   DeviceState* device() const noexcept { return device_; }
   void set_device(DeviceState* device) noexcept { device_ = device; }
 
+ protected:
+  // By the constructors of such nodes, before they have children.
+  void set_direct(std::uint32_t calls) noexcept {
+    is_direct_ = true;
+    calls_ = calls;
+  }
+
  private:
+  friend class DirectEvaluation;
   friend class RunState;
   friend struct Dispose;
   friend TESSERA_API void for_each_in_tree(OperationNode& root, void (*visit)(OperationNode&));
@@ -90,6 +102,8 @@ class TESSERA_API OperationNode {
   DeviceState* device_ = nullptr;
   std::uint32_t pending_ = 0;  // children without a value
   std::uint32_t depth_ = 0;
+  std::uint32_t calls_ = 0;
+  bool is_direct_ = false;
 };
 
 TESSERA_API void for_each_in_tree(OperationNode& root, void (*visit)(OperationNode&));
@@ -127,6 +141,12 @@ class TESSERA_API Run {
   };
 
   Run() noexcept = default;
+  Run(Run&&) noexcept = default;
+  Run& operator=(Run&&) noexcept = default;
+  // A copy knows all but the root of a run that was over at its start.
+  Run(const Run& other) noexcept : state_(other.state_), is_done_(other.is_done_) {}
+  Run& operator=(const Run& other) noexcept { return *this = Run(other); }
+  ~Run() = default;
   static Run start(NodePtr root, RunOptions options);
 
   Status poll() const;
@@ -146,11 +166,13 @@ class TESSERA_API Run {
   OperationNode& root() const noexcept;
   NodePtr take_root() const noexcept;
 
-  explicit operator bool() const noexcept { return static_cast<bool>(state_); }
+  explicit operator bool() const noexcept { return state_ || is_done_; }
   const std::shared_ptr<RunState>& state() const noexcept { return state_; }
 
  private:
-  std::shared_ptr<RunState> state_;
+  std::shared_ptr<RunState> state_;  // null if it was done at once
+  mutable NodePtr root_;             // then
+  bool is_done_ = false;
 };
 
 // What nodes can ask for while they are evaluated.

@@ -122,6 +122,7 @@ class SourceNode final : public TypedNode<Tensor<T>> {
   SourceNode(std::string_view kernel, const Shape& shape, Params params)
       : kernel_(kernel), shape_(shape), params_(std::move(params)) {
     shape.size_bytes(dtype_of<T>);  // throws if it does not fit
+    this->set_direct(kernel.empty() ? 0 : 1);
   }
   bool step(Evaluation& evaluation) override {
     const TensorHandle made = evaluation.make(shape_, dtype_of<T>);
@@ -162,6 +163,7 @@ template <class From, class To, class F>
 class TransformNode final : public TypedNode<To> {
  public:
   TransformNode(TypedNodePtr<From> source, F function) : source_(source.get()), function_(std::move(function)) {
+    this->set_direct(0);
     this->add_child(std::move(source));
   }
   bool step(Evaluation&) override {
@@ -193,6 +195,15 @@ class Item {
     held_.reset();
     return taken;
   }
+  // Looks at it, before it is taken or dropped.
+  const T& look() const { return node_ ? *node_->value : *held_; }
+  void drop() {
+    if (node_) {
+      node_->value.reset();
+    } else if (!is_kept_) {
+      held_.reset();
+    }
+  }
   void keep() noexcept { is_kept_ = true; }
 
  private:
@@ -206,7 +217,10 @@ class Item {
 template <class T>
 class ValueNode final : public TypedNode<T> {
  public:
-  explicit ValueNode(Item<T> item) : item_(std::move(item)) { item_.add_to(*this); }
+  explicit ValueNode(Item<T> item) : item_(std::move(item)) {
+    this->set_direct(0);
+    item_.add_to(*this);
+  }
   bool step(Evaluation&) override {
     this->value.emplace(item_.take());
     return true;
@@ -221,6 +235,7 @@ template <class... T>
 class ZipNode final : public TypedNode<std::tuple<T...>> {
  public:
   explicit ZipNode(std::tuple<Item<T>...> items) : items_(std::move(items)) {
+    this->set_direct(0);
     std::apply([&](auto&... item) { (item.add_to(*this), ...); }, items_);
   }
   bool step(Evaluation&) override {
@@ -363,10 +378,12 @@ class ApplyNode final : public TypedNode<T> {
 
   ApplyNode(TypedNodePtr<T> source, const tile::Kernel& kernel, Collect collect, const Shape& grid)
       : source_(source.get()), kernel_(kernel), collect_(collect), grid_(grid) {
+    this->set_direct(1);
     this->add_child(std::move(source));
   }
   ApplyNode(TypedNodePtr<T> source, std::string_view name, Params params, Collect collect)
       : source_(source.get()), name_(name), params_(std::move(params)), collect_(collect) {
+    this->set_direct(1);
     this->add_child(std::move(source));
   }
 
@@ -407,14 +424,20 @@ class KernelNode<std::tuple<T...>, Param...> final
 
   KernelNode(const tile::Kernel& kernel, const Shape& grid, std::tuple<Item<T>...> items)
       : kernel_(kernel), grid_(grid), items_(std::move(items)) {
+    this->set_direct(1);
     std::apply([&](auto&... item) { (item.add_to(*this), ...); }, items_);
   }
   bool step(Evaluation& evaluation) override {
-    Tuple values = std::apply([](auto&... item) { return Tuple(item.take()...); }, items_);
+    constexpr std::size_t output = output_of<Param...>();
     KernelArguments arguments;
-    collect_arguments<Param...>(values, arguments);
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (ParameterTraits<Param>::add(std::get<I>(items_).look(), arguments), ...);
+    }(std::index_sequence_for<Param...>{});
     arguments.run(evaluation, &kernel_, {}, grid_.rank() > 0 ? &grid_ : nullptr);
-    this->value.emplace(std::get<output_of<Param...>()>(std::move(values)));
+    this->value.emplace(std::get<output>(items_).take());
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      ((I == output ? void() : std::get<I>(items_).drop()), ...);
+    }(std::index_sequence_for<Param...>{});
     return true;
   }
   void keep() override {
@@ -609,6 +632,7 @@ template <class T>
 class OnDeviceNode final : public TypedNode<T> {
  public:
   OnDeviceNode(TypedNodePtr<T> source, const Device& device) : source_(source.get()), on_(device) {
+    this->set_direct(0);
     this->set_device(device.state());
     this->add_child(std::move(source));
   }

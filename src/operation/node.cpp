@@ -30,6 +30,8 @@ void OperationNode::add_child(NodePtr child) noexcept {
   OperationNode* added = child.release();
   if (!device_) device_ = added->device_;
   depth_ = std::max(depth_, added->depth_ + 1);
+  calls_ += added->calls_;
+  is_direct_ = is_direct_ && added->is_direct_;
   (first_child_ ? last_child_->next_ : first_child_) = added;
   last_child_ = added;
 }
@@ -39,6 +41,7 @@ void OperationNode::give_children_to(OperationNode& other) noexcept {
   other.last_child_ = std::exchange(last_child_, nullptr);
   other.device_ = device_;
   other.depth_ = depth_;
+  other.is_direct_ = false;
 }
 
 void OperationNode::drop_children_after(std::size_t count) noexcept {

@@ -76,6 +76,8 @@ core::FailurePtr failure_of_current_exception() noexcept {
   }
 }
 
+}  // namespace
+
 void set_tile(const KernelWork& work, std::vector<std::int64_t>& tile) {
   tile.clear();
   if (!work.grid) {
@@ -92,8 +94,6 @@ void set_tile(const KernelWork& work, std::vector<std::int64_t>& tile) {
     tile.push_back(std::max<std::int64_t>(1, (shape[axis] + grid[axis] - 1) / grid[axis]));
   }
 }
-
-}  // namespace
 
 std::shared_ptr<const PipelineVariant> OperationCache::find(const std::string& key) {
   const std::scoped_lock lock(mutex_);

@@ -39,6 +39,10 @@ struct TensorState {
     core::FailurePtr failure;
   };
   Contents contents();  // as it is now
+  // The same without a count or a lock, if nothing is recorded and nothing is wrong: good as long as one holds it.
+  const Buffer* plain() const noexcept {
+    return is_plain_.load(std::memory_order_acquire) ? &contents_.buffer : nullptr;
+  }
   // What is recorded and uses it has to be submitted before anybody else uses it.
   std::shared_ptr<Recorder> recorder();
   void set_recorder(const std::shared_ptr<Recorder>& recorder);
@@ -49,9 +53,13 @@ struct TensorState {
 
  private:
   SpinLock lock_;
+  std::atomic<bool> is_plain_{false};
   Contents contents_;
   std::shared_ptr<Recorder> recorder_;
 };
+
+// The tiles that a call wants: its own, those of its grid, or none.
+void set_tile(const KernelWork& work, std::vector<std::int64_t>& tile);
 
 // What the operations of a device have in common: goes with the device's last handle.
 struct OperationCache {

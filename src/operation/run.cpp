@@ -1,5 +1,7 @@
 #include "operation/run.hpp"
 
+#include "operation/direct.hpp"
+
 #include <tessera/error.hpp>
 #include <tessera/operation.hpp>
 
@@ -27,15 +29,11 @@ class RunState::Watch final : public Observer {
   std::uint64_t number_;
 };
 
-namespace {
-
 Ref<DeviceState> device_for(const OperationNode& root, const RunOptions& options) {
   if (options.stream) return options.stream.state()->device;
   if (root.device()) return Ref<DeviceState>(root.device());
   return Ref<DeviceState>(Device::best().state());
 }
-
-}  // namespace
 
 Error error_of(const std::exception_ptr& failure) {
   try {
@@ -101,7 +99,7 @@ void RunState::close() noexcept {
 }
 
 void RunState::start() {
-  if (!options_.stream) options_.stream = stream_for(*device_, options_.task ? options_.task->id : 0);
+  if (!options_.stream) options_.stream = stream_for(*device_, options_);
   recorder_.open(*device_, options_.stream, std::shared_ptr<Recorder>(shared_from_this(), &recorder_));
   if (options_.stop.stop_possible()) {
     if (options_.stop.stop_requested()) {
@@ -111,6 +109,14 @@ void RunState::start() {
     }
   }
   items_.push_back({root_.get(), true});
+  pump(true);
+}
+
+// What has been evaluated already, and only has to be waited for.
+void RunState::adopt(const Ref<Node>& command, std::exception_ptr why) {
+  has_value_ = !why;
+  if (why) fail(std::move(why));
+  if (command) watch(command, false);
   pump(true);
 }
 
@@ -561,6 +567,18 @@ void cancel_after(const Run& run, std::chrono::nanoseconds time) {
 
 Run Run::start(NodePtr root, RunOptions options) {
   Run run;
+  if (DirectEvaluation::is_for(*root, options)) {
+    DirectEvaluation direct(*root, options);
+    direct.evaluate();
+    if (direct.is_done()) {
+      run.root_ = std::move(root);
+      run.is_done_ = true;
+    } else {
+      run.state_ = RunState::create(std::move(root), std::move(options));
+      run.state_->adopt(direct.command(), direct.failure());
+    }
+    return run;
+  }
   run.state_ = RunState::create(std::move(root), std::move(options));
   run.state_->start();
   return run;
@@ -568,34 +586,49 @@ Run Run::start(NodePtr root, RunOptions options) {
 
 namespace {
 
-RunState& state_of(const std::shared_ptr<RunState>& state, std::string_view call) {
-  if (!state) throw Error(Errc::invalid_argument, core::text("[", call, "] on an empty handle of an operation"));
-  return *state;
+RunState* state_of(const Run& run, std::string_view call) {
+  if (!run) throw Error(Errc::invalid_argument, core::text("[", call, "] on an empty handle of an operation"));
+  return run.state().get();
 }
 
 }  // namespace
 
-Status Run::poll() const { return state_of(state_, "poll").poll(); }
-bool Run::is_over() const noexcept { return state_->is_over(); }
-void Run::wait() const { state_of(state_, "wait").wait(Clock::time_point::max()); }
+Status Run::poll() const {
+  RunState* state = state_of(*this, "poll");
+  return state ? state->poll() : Status::completed;
+}
+bool Run::is_over() const noexcept { return !state_ || state_->is_over(); }
+void Run::wait() const {
+  if (RunState* state = state_of(*this, "wait")) state->wait(Clock::time_point::max());
+}
 bool Run::wait_seconds(std::chrono::duration<double> timeout) const {
   constexpr std::chrono::duration<double> for_ever = std::chrono::hours(24 * 365 * 100);
+  RunState* state = state_of(*this, "wait_for");
+  if (!state) return true;
   auto until = Clock::time_point::max();
   if (timeout < for_ever) {
     const auto rest = std::max(timeout, std::chrono::duration<double>::zero());
     until = Clock::now() + std::chrono::ceil<Clock::duration>(rest);
   }
-  return state_of(state_, "wait_for").wait(until);
+  return state->wait(until);
 }
-bool Run::cancel(Errc reason, std::string_view why) const { return state_of(state_, "cancel").cancel(reason, why); }
-bool Run::add_observer(Observer& observer) const { return state_->add_observer(observer); }
-bool Run::remove_observer(Observer& observer) const { return state_->remove_observer(observer); }
-void Run::before_user_code() const noexcept { state_->device().scheduler->before_user_code(); }
-const std::exception_ptr& Run::failure() const noexcept { return state_->failure(); }
+bool Run::cancel(Errc reason, std::string_view why) const {
+  RunState* state = state_of(*this, "cancel");
+  return state && state->cancel(reason, why);
+}
+bool Run::add_observer(Observer& observer) const { return state_ && state_->add_observer(observer); }
+bool Run::remove_observer(Observer& observer) const { return state_ && state_->remove_observer(observer); }
+void Run::before_user_code() const noexcept {
+  if (state_) state_->device().scheduler->before_user_code();
+}
+const std::exception_ptr& Run::failure() const noexcept {
+  static const std::exception_ptr none;
+  return state_ ? state_->failure() : none;
+}
 void Run::throw_if_failed() const {
-  if (state_->failure()) std::rethrow_exception(state_->failure());
+  if (state_ && state_->failure()) std::rethrow_exception(state_->failure());
 }
-OperationNode& Run::root() const noexcept { return *state_->root(); }
-NodePtr Run::take_root() const noexcept { return std::move(state_->root()); }
+OperationNode& Run::root() const noexcept { return state_ ? *state_->root() : *root_; }
+NodePtr Run::take_root() const noexcept { return state_ ? std::move(state_->root()) : std::move(root_); }
 
 }  // namespace tessera::detail

@@ -29,6 +29,7 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   static std::shared_ptr<RunState> create(NodePtr root, RunOptions options);
 
   void start();
+  void adopt(const Ref<Node>& command, std::exception_ptr why);
 
   // What Run offers.
   Status poll();
@@ -143,7 +144,11 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   std::optional<std::stop_callback<std::function<void()>>> on_stop_;
 };
 
+// Where an operation runs.
+Ref<DeviceState> device_for(const OperationNode& root, const RunOptions& options);
 // The stream of an operation that names none (streams.cpp).
-Stream stream_for(DeviceState& device, std::uint64_t task);
+Stream stream_for(DeviceState& device, const RunOptions& options);
+// Whether the program has chosen how. Else nobody can see the streams, and a call by itself can do without.
+bool has_stream_policy() noexcept;
 
 }  // namespace tessera::detail

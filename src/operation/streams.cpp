@@ -82,7 +82,10 @@ void set_stream_policy(std::shared_ptr<StreamPolicy> chosen) {
 
 namespace detail {
 
-Stream stream_for(DeviceState& device, std::uint64_t task) {
+bool has_stream_policy() noexcept { return policy().is_chosen.load(std::memory_order_relaxed); }
+
+Stream stream_for(DeviceState& device, const RunOptions& options) {
+  const std::uint64_t task = options.task ? options.task->id : 0;
   Policy& current = policy();
   if (current.is_chosen.load(std::memory_order_relaxed)) {
     std::shared_ptr<StreamPolicy> chosen;

@@ -18,7 +18,7 @@ TensorState::TensorState(const Buffer& memory)
     : device(memory.view()->storage->device),
       shape(memory.shape()),
       dtype(memory.dtype()),
-      contents_{memory, nullptr} {}
+      is_plain_(true), contents_{memory, nullptr} {}
 
 TensorState::Contents TensorState::contents() {
   const std::scoped_lock lock(lock_);
@@ -34,6 +34,7 @@ std::shared_ptr<Recorder> TensorState::recorder() {
 void TensorState::set_recorder(const std::shared_ptr<Recorder>& recorder) {
   const std::scoped_lock lock(lock_);
   if (!recorder_) recorder_ = recorder;
+  is_plain_.store(false, std::memory_order_relaxed);
 }
 
 void TensorState::settle(const Recorder& recorder, const Buffer& memory, const core::FailurePtr& why) {
@@ -42,6 +43,7 @@ void TensorState::settle(const Recorder& recorder, const Buffer& memory, const c
   if (memory) contents_.buffer = memory;
   if (why) contents_.failure = why;
   if (recorder_.get() == &recorder) dropped.swap(recorder_);
+  if (!recorder_ && contents_.buffer && !contents_.failure) is_plain_.store(true, std::memory_order_release);
 }
 
 namespace {
@@ -79,6 +81,7 @@ TensorHandle TensorHandle::reshape(const Shape& shape) const {
 
 Buffer TensorHandle::buffer() const {
   TensorState& state = state_of(state_, "buffer");
+  if (const Buffer* plain = state.plain(); plain && plain->shape() == shape_) return *plain;
   if (const std::shared_ptr<Recorder> recorder = state.recorder()) recorder->flush();
   const TensorState::Contents contents = state.contents();
   if (contents.failure) throw Error(contents.failure);

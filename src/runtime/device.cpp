@@ -176,9 +176,8 @@ void expect_enumerator(Enum value, Enum last, std::string_view name) {
 
 Buffer detail::allocate(DeviceState& device, const Shape& shape, DType dtype, bool zero) {
   expect_enumerator(dtype, DType::u8, "element type");
-  const std::size_t bytes = shape.size_bytes(dtype);
-  const auto block = device.memory.allocate(bytes, to_string(dtype, shape));
-  if (zero && !block.is_zero) device.driver->fill_zero(block.address, bytes);
+  const auto block = device.memory.allocate(dtype, shape);
+  if (zero && !block.is_zero) device.driver->fill_zero(block.address, shape.size_bytes(dtype));
   auto* storage = new detail::Storage(device, block);
   auto* view = new detail::View(*storage, shape, dtype);
   return Buffer(Ref<detail::View>::adopt(view));

@@ -36,7 +36,8 @@ std::size_t MemoryPool::block_size(std::size_t bytes) noexcept {
   return round_to(bytes, std::max(smallest, std::bit_floor(bytes - 1) / 8));
 }
 
-MemoryPool::Block MemoryPool::allocate(std::size_t bytes, const std::string& what) {
+MemoryPool::Block MemoryPool::allocate(DType dtype, const Shape& shape) {
+  const std::size_t bytes = shape.size_bytes(dtype);
   Block block{.size = block_size(bytes), .requested = bytes};
   const std::scoped_lock lock(mutex_);
   if (const auto kept = free_.find(block.size); kept != free_.end() && !kept->second.empty()) {
@@ -48,11 +49,11 @@ MemoryPool::Block MemoryPool::allocate(std::size_t bytes, const std::string& wha
     const std::size_t by_buffers = reserved_ - kept_bytes();
     if (!fits(by_buffers)) block.size = std::max<std::size_t>(bytes, 1);  // to the last byte of the limit
     if (!fits(by_buffers)) {
-      throw Error(Errc::out_of_memory, core::text("no memory for ", what, ": ", bytes, " bytes asked, ", in_use_,
+      throw Error(Errc::out_of_memory, core::text("no memory for ", to_string(dtype, shape), ": ", bytes, " bytes asked, ", in_use_,
                                                   " in use, limit ", limit_));
     }
     if (!fits(reserved_)) trim_locked();
-    const driver::Driver::Block fresh = take_from_device(block.size, what);
+    const driver::Driver::Block fresh = take_from_device(block.size, dtype, shape);
     block.address = fresh.address;
     block.is_zero = fresh.is_zero;
     reserved_ += block.size;
@@ -64,7 +65,7 @@ MemoryPool::Block MemoryPool::allocate(std::size_t bytes, const std::string& wha
   return block;
 }
 
-driver::Driver::Block MemoryPool::take_from_device(std::size_t size, const std::string& what) {
+driver::Driver::Block MemoryPool::take_from_device(std::size_t size, DType dtype, const Shape& shape) {
   try {
     driver::Driver::Block fresh = driver_.allocate(size);
     if (!fresh.address && trim_locked() != 0) fresh = driver_.allocate(size);
@@ -72,7 +73,7 @@ driver::Driver::Block MemoryPool::take_from_device(std::size_t size, const std::
     return fresh;
   } catch (const Error& error) {
     throw Error(error.code(),
-                core::text("no memory for ", what, ": ", size, " bytes asked, ", in_use_, " in use: ", error.what()));
+                core::text("no memory for ", to_string(dtype, shape), ": ", size, " bytes asked, ", in_use_, " in use: ", error.what()));
   }
 }
 

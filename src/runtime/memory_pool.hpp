@@ -26,9 +26,9 @@ class MemoryPool {
     bool is_zero = false;
   };
 
-  // Errc::out_of_memory beyond the limit, or if the device has no more; nothing has changed then. `what` is for the
-  // message: "f32[1024]".
-  Block allocate(std::size_t bytes, const std::string& what);
+  // For elements of this type and shape. Errc::out_of_memory beyond the limit, or if the device has no more; nothing has
+  // changed then.
+  Block allocate(DType dtype, const Shape& shape);
   void free(const Block& block) noexcept;
 
   MemoryInfo info() const;
@@ -42,7 +42,7 @@ class MemoryPool {
   // Under the mutex.
   std::size_t trim_locked() noexcept;
   std::size_t kept_bytes() const noexcept;
-  driver::Driver::Block take_from_device(std::size_t size, const std::string& what);
+  driver::Driver::Block take_from_device(std::size_t size, DType dtype, const Shape& shape);
 
   driver::Driver& driver_;
   mutable std::mutex mutex_;

@@ -303,7 +303,7 @@ Ref<Node> start(DeviceState& device, const Request& request, bool blocks) {
   }
   if (wrong) [[unlikely]] {
     if (order.owns_lock()) order.unlock();
-    if (stream) stream->left();
+    if (stream) stream->left_at_once();
     return device.refuse(run_label, Status::failed, std::move(wrong));
   }
 
@@ -322,7 +322,7 @@ Ref<Node> start(DeviceState& device, const Request& request, bool blocks) {
       timed->outcome = status;
       request.log->keep(std::move(timed));
     }
-    if (stream) stream->left();
+    if (stream) stream->left_at_once();
     return ended;
   }
 

@@ -4,6 +4,7 @@
 #include <tessera/handle.hpp>
 
 #include "core/failure.hpp"
+#include "core/pooled.hpp"
 #include "graph/hazards.hpp"
 #include "runtime/memory_pool.hpp"
 
@@ -16,7 +17,7 @@ namespace tessera::detail {
 
 // A buffer's memory, common to all its views. Lives as long as a view of it and the node that gives the memory back.
 // Nodes point at it without a count: the release is ordered after all of them.
-struct Storage {
+struct Storage : core::Pooled<Storage> {
   Storage(DeviceState& on, const MemoryPool::Block& memory) : device(&on), block(memory) {}
   // No memory, only a name for it: a pipeline's temporary or slot. It counts as freed, so that whoever would use it
   // elsewhere is stopped where freed buffers are; throw_unusable tells which it is.

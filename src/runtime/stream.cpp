@@ -45,8 +45,9 @@ void release(StreamState* state) noexcept {
 }
 
 bool StreamState::enter(Errc* refused) {
+  if (!has_limit()) return true;
   std::unique_lock lock(mutex_);
-  const auto has_room = [this] { return options.max_in_flight == 0 || in_flight_ < options.max_in_flight; };
+  const auto has_room = [this] { return in_flight_ < options.max_in_flight; };
   while (!has_room()) {
     switch (options.when_full) {
       case WhenFull::reject:
@@ -74,6 +75,7 @@ bool StreamState::enter(Errc* refused) {
 
 void StreamState::entered(Node& node) {
   const std::scoped_lock lock(mutex_);
+  if (!has_limit()) ++in_flight_;
   forget_ended();
   nodes_.emplace_back(&node);
   if (node.deadline < watched_) watch_deadline(node.deadline);

@@ -22,9 +22,12 @@ struct StreamState {
   // Room for one more command, by the stream's policy: blocks, drops, or says no. `refused` is then what the new
   // command ends as.
   bool enter(Errc* refused);
-  // A command has entered and found its place; and it is over.
+  // A command has entered and found its place; it is over; it was over before it needed a place.
   void entered(Node& node);
   void left() noexcept;
+  void left_at_once() noexcept {
+    if (has_limit()) left();
+  }
 
   std::size_t in_flight();
   void synchronize();
@@ -36,6 +39,10 @@ struct StreamState {
   graph::Position last;  // under the device's order lock
 
  private:
+  // A stream without a limit counts the commands that need a place, and no others: the lock would be a tenth of a tiny
+  // command.
+  bool has_limit() const noexcept { return options.max_in_flight != 0; }
+
   // All under the mutex.
   bool drop_oldest(std::unique_lock<std::mutex>& lock);
   void forget_ended();

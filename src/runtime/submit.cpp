@@ -272,7 +272,7 @@ Ref<Node> DeviceState::enqueue(const Call& call, Prepared& prepared, bool blocks
   std::unique_lock lock(order);
   if (core::FailurePtr freed = check_not_freed(prepared)) [[unlikely]] {
     lock.unlock();
-    if (stream) stream->left();
+    if (stream) stream->left_at_once();
     return refuse(label, Status::failed, std::move(freed));
   }
   next_id();
@@ -284,7 +284,7 @@ Ref<Node> DeviceState::enqueue(const Call& call, Prepared& prepared, bool blocks
     if (!blocks || failure) ended = ended_command(*this, label, status, std::move(failure));
     lock.unlock();
     if (trace) trace_end(*trace, {number, id, label, prepared.launch.bytes, status});
-    if (stream) stream->left();
+    if (stream) stream->left_at_once();
     return ended;
   }
 

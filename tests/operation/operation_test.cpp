@@ -280,7 +280,7 @@ TEST_P(Operations, Copy_to_another_device) {
 
 TEST_P(Operations, Tensors_of_two_devices_do_not_mix) {
   Tensor<float> there(Device::simulated().zeros({3}));
-  expect_error(Errc::wrong_device, "copy_to", [&] { run(zip(empty<float>({3}), std::move(there)).apply("relu")); });
+  expect_error(Errc::wrong_device, "device", [&] { run(zip(empty<float>({3}), std::move(there)).apply("relu")); });
 }
 
 TEST_P(Operations, Spawn_runs_in_the_background) {

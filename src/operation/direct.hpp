@@ -1,0 +1,56 @@
+#pragma once
+
+#include <tessera/operation_node.hpp>
+
+#include "runtime/device_state.hpp"
+
+#include <exception>
+
+namespace tessera::detail {
+
+// The evaluation of a small tree with one call of a kernel at most, on the caller's stack: there is nothing to plan, and
+// if the call is so little that it is done at once, nothing to wait for. What a run needs for that would take twice as
+// long as such a call.
+class DirectEvaluation final : public Evaluation {
+ public:
+  static bool is_for(const OperationNode& root, const RunOptions& options) noexcept;
+
+  DirectEvaluation(OperationNode& root, RunOptions& options);
+  void evaluate() noexcept;
+
+  // Whether the root has its value and the device has done all. Else there is a failure, or a command to wait for.
+  bool is_done() const noexcept { return !failure_ && !command_; }
+  const Ref<Node>& command() const noexcept { return command_; }
+  const std::exception_ptr& failure() const noexcept { return failure_; }
+
+  TensorHandle make(const Shape& shape, DType dtype) override;
+  void run(const KernelWork& work) override;
+  DeviceState& device() override { return *device_; }
+  void expect_sound(const TensorHandle&) override {}
+
+ private:
+  void visit(OperationNode& node);
+
+  // Direct nodes ask for none of these.
+  [[noreturn]] static void refuse();
+  TensorHandle upload(const Shape&, DType, std::span<const std::byte>, std::shared_ptr<const void>) override { refuse(); }
+  void download(const TensorHandle&, std::span<std::byte>, OperationNode&) override { refuse(); }
+  void add_child(OperationNode&, NodePtr) override { refuse(); }
+  void after_device(OperationNode&) override { refuse(); }
+  void hold(OperationNode&) override { refuse(); }
+  void wake(OperationNode&, std::exception_ptr) override { refuse(); }
+  void execute(std::function<void()>) override { refuse(); }
+  void on_stop(std::function<void()>) override { refuse(); }
+  RunOptions inner_options() override { refuse(); }
+  std::shared_ptr<Evaluation> share() override { refuse(); }
+  void add_inner(const Run&) override { refuse(); }
+  void begin_children(OperationNode&) override { refuse(); }
+
+  OperationNode& root_;
+  RunOptions& options_;
+  Ref<DeviceState> device_;
+  Ref<Node> command_;
+  std::exception_ptr failure_;
+};
+
+}  // namespace tessera::detail
