@@ -88,8 +88,12 @@ const auto long_work = tile::kernel("long_work", [](tile::Out<float> z, tile::In
 Sides awaited_operations() {
   return {each([] { tessera::sync_wait(await_each()); }), each([] { submit_all(true); })};
 }
-Sides chained_operations() { return {each(chain_with_then), each([] { submit_all(false); }), each([] { tessera::sync_wait(await_each()); })}; }
-Sides graph_of_operations() { return {each(chain_of_kernels), each([] { submit_all(false); }), each([] { tessera::sync_wait(await_each()); })}; }
+Sides chained_operations() {
+  return {each(chain_with_then), each([] { submit_all(false); }), each([] { tessera::sync_wait(await_each()); })};
+}
+Sides graph_of_operations() {
+  return {each(chain_of_kernels), each([] { submit_all(false); }), each([] { tessera::sync_wait(await_each()); })};
+}
 
 Sides overlapped() {
   const auto x = tessera::ones<float>({1024}).shared().sync();

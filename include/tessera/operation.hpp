@@ -140,8 +140,9 @@ template <class T>
 struct AsOperation<T> {
   using Value = typename std::remove_cvref_t<T>::value_type;
   static Item<Value> item(T&& operation) {
-    static_assert(!std::is_lvalue_reference_v<T>,
-                  "an operation can be used once: std::move(operation), or share its value with shared() to use it often");
+    static_assert(
+        !std::is_lvalue_reference_v<T>,
+        "an operation can be used once: std::move(operation), or share its value with shared() to use it often");
     if constexpr (!std::is_lvalue_reference_v<T>) {
       return Item<Value>(operation.take_node());
     } else {
@@ -541,8 +542,8 @@ auto call_kernel(const tile::KernelOf<Param...>& kernel, const Shape& grid, Op&&
       check_arguments(static_cast<const tile::KernelOf<Param...>*>(nullptr), static_cast<const Tuple*>(nullptr));
   if constexpr (fits) {
     using Called = KernelOperation<Tuple, Param...>;
-    return Called(TypedNodePtr<typename Called::Output>(new KernelNode<Tuple, Param...>(
-        kernel, grid, {AsOperation<Op>::item(std::forward<Op>(operations))...})));
+    return Called(TypedNodePtr<typename Called::Output>(
+        new KernelNode<Tuple, Param...>(kernel, grid, {AsOperation<Op>::item(std::forward<Op>(operations))...})));
   } else {
     return zip(std::forward<Op>(operations)...);
   }

@@ -35,7 +35,6 @@ namespace detail {
 class Evaluation;
 class OperationNode;
 class RunState;
-class SyncDriver;
 
 // Destroys a tree without recursion: it may be a million nodes deep.
 struct TESSERA_API Dispose {
@@ -258,19 +257,29 @@ TESSERA_API void cancel_after(const Run& run, std::chrono::nanoseconds time);
 // What was thrown, as an Error: Errc::call_failed for what is none.
 TESSERA_API Error error_of(const std::exception_ptr& failure);
 
+// Whoever waits for a task, and may have to work for what the task waits for.
+class TESSERA_API TaskDriver {
+ public:
+  // The task waits for this.
+  virtual void awaits(const Run& run) = 0;
+
+ protected:
+  TaskDriver() = default;
+  ~TaskDriver() = default;
+};
+
 // What a Task and all that it awaits have in common.
 struct TaskContext {
   std::stop_token stop = {};
-  std::uint64_t id = 0;          // tells tasks apart
-  SyncDriver* driver = nullptr;  // the thread that waits for it
+  std::uint64_t id = 0;  // tells tasks apart
+  TaskDriver* driver = nullptr;
 };
 TESSERA_API std::uint64_t next_task_id() noexcept;
 
-// A thread that waits for a task, and does what the task waits for.
-class TESSERA_API SyncDriver {
+// A thread that waits for a task.
+class TESSERA_API SyncDriver final : public TaskDriver {
  public:
-  // The task waits for this.
-  void awaits(const Run& run);
+  void awaits(const Run& run) override;
   void finish() noexcept;
   // Blocks until finish().
   void wait();

@@ -842,16 +842,16 @@ class AnyNode final : public TypedNode<std::pair<std::size_t, T>> {
       Entry& entry = entries_[i];
       entry.node = this;
       entry.number = i;
-      const Run run = Run::start(std::move(sources_[i]), evaluation.inner_options());
+      Run run = Run::start(std::move(sources_[i]), evaluation.inner_options());
       evaluation.add_inner(run);
       bool is_late = false;
       {
         const std::scoped_lock lock(mutex_);
-        entry.run = run;
+        entry.run = std::move(run);
         is_late = winner_.has_value();
       }
-      if (is_late) run.cancel(Errc::cancelled, too_late);
-      if (!run.add_observer(entry)) entry.run_over();
+      if (is_late) entry.run.cancel(Errc::cancelled, too_late);
+      if (!entry.run.add_observer(entry)) entry.run_over();
     }
   }
   bool step(Evaluation&) override {

@@ -161,7 +161,7 @@ inline Task<void> TaskPromise<void>::get_return_object() noexcept {
 
 // A task as a node: runs on a thread of the device's.
 template <class T>
-class TaskNode final : public TypedNode<T> {
+class TaskNode final : public TypedNode<T>, private TaskDriver {
  public:
   explicit TaskNode(Task<T> task) : task_(std::move(task)) {}
   bool step(Evaluation& evaluation) override {
@@ -170,7 +170,7 @@ class TaskNode final : public TypedNode<T> {
       return true;
     }
     outer_ = evaluation.share();
-    context_ = {stop_.get_token(), next_task_id(), nullptr};
+    context_ = {stop_.get_token(), next_task_id(), this};
     auto& promise = task_.handle().promise();
     promise.set_context(&context_);
     promise.set_at_end([](void* node) { static_cast<TaskNode*>(node)->ended(); }, this);
@@ -182,6 +182,7 @@ class TaskNode final : public TypedNode<T> {
   void keep() override { throw Error(Errc::unsupported, "a task cannot be retried: it runs once"); }
 
  private:
+  void awaits(const Run& run) override { outer_->add_inner(run); }
   void ended() {
     is_over_ = true;
     const std::shared_ptr<Evaluation> outer = std::move(outer_);

@@ -8,9 +8,9 @@
 
 namespace tessera::detail {
 
-// The evaluation of a small tree with one call of a kernel at most, on the caller's stack: there is nothing to plan, and
-// if the call is so little that it is done at once, nothing to wait for. What a run needs for that would take twice as
-// long as such a call.
+// The evaluation of a small tree with one call of a kernel at most, on the caller's stack: there is nothing to plan,
+// and if the call is so little that it is done at once, nothing to wait for. What a run needs for that would take twice
+// as long as such a call.
 class DirectEvaluation final : public Evaluation {
  public:
   static bool is_for(const OperationNode& root, const RunOptions& options) noexcept;
@@ -33,7 +33,9 @@ class DirectEvaluation final : public Evaluation {
 
   // Direct nodes ask for none of these.
   [[noreturn]] static void refuse();
-  TensorHandle upload(const Shape&, DType, std::span<const std::byte>, std::shared_ptr<const void>) override { refuse(); }
+  TensorHandle upload(const Shape&, DType, std::span<const std::byte>, std::shared_ptr<const void>) override {
+    refuse();
+  }
   void download(const TensorHandle&, std::span<std::byte>, OperationNode&) override { refuse(); }
   void add_child(OperationNode&, NodePtr) override { refuse(); }
   void after_device(OperationNode&) override { refuse(); }

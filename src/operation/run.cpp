@@ -1,11 +1,10 @@
 #include "operation/run.hpp"
 
-#include "operation/direct.hpp"
-
 #include <tessera/error.hpp>
 #include <tessera/operation.hpp>
 
 #include "core/text.hpp"
+#include "operation/direct.hpp"
 #include "runtime/stream_state.hpp"
 #include "runtime/submit.hpp"
 #include "runtime/timer.hpp"
@@ -93,6 +92,7 @@ void RunState::close() noexcept {
   events_.clear();
   is_pumping_ = true;
   inner_.clear();
+  inner_changes_ = 0;
   stops_.clear();
   stopped_ = nullptr;
   is_over_.store(false, std::memory_order_relaxed);
@@ -393,11 +393,30 @@ Ref<Node> RunState::find_command(std::uint64_t* number, std::shared_ptr<RunState
   return {};
 }
 
+// A scheduler of this run, or of one inside of it, where nobody else may run what this thread waits for.
+std::shared_ptr<Scheduler> RunState::helpless_scheduler() {
+  if (device_->scheduler->must_help()) return device_->scheduler;
+  std::vector<std::weak_ptr<RunState>> inner;
+  {
+    const std::scoped_lock lock(mutex_);
+    inner = inner_;
+  }
+  for (const std::weak_ptr<RunState>& run : inner) {
+    const std::shared_ptr<RunState> shared = run.lock();
+    if (!shared || shared->is_over()) continue;
+    if (std::shared_ptr<Scheduler> found = shared->helpless_scheduler()) return found;
+  }
+  return nullptr;
+}
+
 bool RunState::wait(Clock::time_point until) {
-  // Where nobody else may run what this thread waits for, it looks again after so long.
   constexpr auto look_again = std::chrono::microseconds(50);
-  const bool must_help = device_->scheduler->must_help();
   while (!is_over()) {
+    std::uint64_t seen = 0;
+    {
+      const std::scoped_lock lock(mutex_);
+      seen = inner_changes_;
+    }
     std::uint64_t number = 0;
     std::shared_ptr<RunState> owner;
     if (const Ref<Node> command = find_command(&number, &owner)) {
@@ -409,10 +428,11 @@ bool RunState::wait(Clock::time_point until) {
       });
       continue;
     }
-    if (must_help && device_->scheduler->run_one()) continue;
+    const std::shared_ptr<Scheduler> helpless = helpless_scheduler();
+    if (helpless && helpless->run_one()) continue;
     std::unique_lock lock(mutex_);
-    const auto is_changed = [&] { return is_over() || !outstanding_.empty(); };
-    if (must_help) {
+    const auto is_changed = [&] { return is_over() || !outstanding_.empty() || inner_changes_ != seen; };
+    if (helpless) {
       changed_.wait_for(lock, look_again, is_changed);
       if (Clock::now() >= until) return is_over();
     } else if (until == Clock::time_point::max()) {
@@ -526,7 +546,11 @@ void RunState::add_inner(const Run& run) {
     const std::scoped_lock lock(mutex_);
     std::erase_if(inner_, [](const std::weak_ptr<RunState>& one) { return one.expired(); });
     inner_.push_back(run.state());
-    if (!stopped_) return;
+    ++inner_changes_;
+    if (!stopped_) {
+      changed_.notify_all();
+      return;
+    }
   }
   run.cancel();
 }

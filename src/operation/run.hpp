@@ -105,6 +105,7 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   void do_work(std::vector<OperationNode*>& works, bool is_caller);
   void work(OperationNode& node) noexcept;
   bool try_end(std::unique_lock<std::mutex>& lock);
+  std::shared_ptr<Scheduler> helpless_scheduler();
   Ref<Node> find_command(std::uint64_t* number, std::shared_ptr<RunState>* owner);
 
   NodePtr root_;
@@ -117,7 +118,7 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   std::vector<Parked> parked_;
   std::vector<OperationNode*> works_;  // to be done when the pumping is over
   std::vector<Ref<Node>> new_commands_;
-  std::size_t collected_ = 0;          // commands of the recorder that are watched
+  std::size_t collected_ = 0;  // commands of the recorder that are watched
   std::uint64_t last_command_ = 0;
   std::size_t held_ = 0;  // nodes that wait for something outside
   bool has_value_ = false;
@@ -137,6 +138,7 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   };
   std::vector<Outstanding> outstanding_;
   std::vector<std::weak_ptr<RunState>> inner_;
+  std::uint64_t inner_changes_ = 0;
   std::vector<std::function<void()>> stops_;
   std::exception_ptr stopped_;  // by cancel()
   std::vector<Run::Observer*> observers_;

@@ -18,7 +18,8 @@ TensorState::TensorState(const Buffer& memory)
     : device(memory.view()->storage->device),
       shape(memory.shape()),
       dtype(memory.dtype()),
-      is_plain_(true), contents_{memory, nullptr} {}
+      is_plain_(true),
+      contents_{memory, nullptr} {}
 
 TensorState::Contents TensorState::contents() {
   const std::scoped_lock lock(lock_);

@@ -49,8 +49,8 @@ MemoryPool::Block MemoryPool::allocate(DType dtype, const Shape& shape) {
     const std::size_t by_buffers = reserved_ - kept_bytes();
     if (!fits(by_buffers)) block.size = std::max<std::size_t>(bytes, 1);  // to the last byte of the limit
     if (!fits(by_buffers)) {
-      throw Error(Errc::out_of_memory, core::text("no memory for ", to_string(dtype, shape), ": ", bytes, " bytes asked, ", in_use_,
-                                                  " in use, limit ", limit_));
+      throw Error(Errc::out_of_memory, core::text("no memory for ", to_string(dtype, shape), ": ", bytes,
+                                                  " bytes asked, ", in_use_, " in use, limit ", limit_));
     }
     if (!fits(reserved_)) trim_locked();
     const driver::Driver::Block fresh = take_from_device(block.size, dtype, shape);
@@ -72,8 +72,8 @@ driver::Driver::Block MemoryPool::take_from_device(std::size_t size, DType dtype
     if (!fresh.address) throw Error(Errc::out_of_memory, "the device has no more");
     return fresh;
   } catch (const Error& error) {
-    throw Error(error.code(),
-                core::text("no memory for ", to_string(dtype, shape), ": ", size, " bytes asked, ", in_use_, " in use: ", error.what()));
+    throw Error(error.code(), core::text("no memory for ", to_string(dtype, shape), ": ", size, " bytes asked, ",
+                                         in_use_, " in use: ", error.what()));
   }
 }
 

@@ -26,8 +26,8 @@ class MemoryPool {
     bool is_zero = false;
   };
 
-  // For elements of this type and shape. Errc::out_of_memory beyond the limit, or if the device has no more; nothing has
-  // changed then.
+  // For elements of this type and shape. Errc::out_of_memory beyond the limit, or if the device has no more; nothing
+  // has changed then.
   Block allocate(DType dtype, const Shape& shape);
   void free(const Block& block) noexcept;
 
