@@ -50,6 +50,10 @@ class TESSERA_API OperationNode {
   OperationNode(const OperationNode&) = delete;
   OperationNode& operator=(const OperationNode&) = delete;
 
+  // Trees are made and dropped by the thousand: nodes keep to memory of their own.
+  static void* operator new(std::size_t size);
+  static void operator delete(void* memory, std::size_t size) noexcept;
+
   // Its turn has come: by default its children's first, then step().
   virtual void begin(Evaluation& evaluation);
   // All children have their values: makes its own from them. False if it waits for something, or has a new child:

@@ -91,7 +91,7 @@ template <class T>
 DeviceState* device_of(const T& value) {
   DeviceState* device = nullptr;
   for_each_tensor(value, [&](const TensorHandle& tensor) {
-    if (!device && tensor.state()) device = tensor.device().state();
+    if (!device) device = tensor.device_state();
   });
   return device;
 }

@@ -29,6 +29,7 @@ class TESSERA_API TensorHandle {
 
   // For the library. Null after a move.
   TensorState* state() const noexcept { return state_.get(); }
+  DeviceState* device_state() const noexcept;
 
  private:
   Ref<TensorState> state_;

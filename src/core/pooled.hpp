@@ -17,8 +17,9 @@ inline constexpr bool pools_objects = true;
 inline constexpr bool pools_objects = true;
 #endif
 
-// A base of types that are aligned more than usual and made often: new takes the memory of those that this thread has
-// deleted. The C library's own lists do not serve such memory, which made it half of the cost of a small buffer.
+// A base of types that are made often: new takes the memory of those that this thread has deleted. The C library's own
+// lists are short, and do not serve memory that is aligned more than usual, which made that half of the cost of a small
+// buffer.
 template <class T>
 class Pooled {
  public:
@@ -45,7 +46,7 @@ class Pooled {
   }
 
  private:
-  static constexpr std::size_t most = 64;
+  static constexpr std::size_t most = 256;
   struct Free {
     Free* next;
   };

@@ -1,25 +1,84 @@
 #include <tessera/error.hpp>
 #include <tessera/operation_node.hpp>
 
+#include "core/pooled.hpp"
 #include "operation/run.hpp"
 
 #include <algorithm>
+#include <array>
+#include <new>
 #include <utility>
 
 namespace tessera::detail {
 
+namespace {
+
+// Memory of nodes that this thread has dropped, by size.
+struct FreeNodes {
+  static constexpr std::size_t step = 64, sizes = 16, most = 1024;
+  struct Free {
+    Free* next;
+  };
+  struct List {
+    Free* first = nullptr;
+    std::size_t count = 0;
+  };
+  std::array<List, sizes> lists;
+
+  FreeNodes() { here = this; }
+  ~FreeNodes() {
+    here = nullptr;
+    is_over = true;
+    for (List& list : lists) {
+      while (list.first) ::operator delete(std::exchange(list.first, list.first->next));
+    }
+  }
+  // The list for nodes of this size; null if there is none, or the thread is at its end.
+  static List* of(std::size_t size) {
+    if (!core::pools_objects || size > step * sizes || is_over) return nullptr;
+    if (!here) {
+      thread_local FreeNodes made;
+    }
+    return &here->lists[(size - 1) / step];
+  }
+  static constexpr std::size_t room(std::size_t size) { return (size + step - 1) / step * step; }
+
+  static inline thread_local FreeNodes* here = nullptr;
+  static inline thread_local bool is_over = false;
+};
+
+}  // namespace
+
+void* OperationNode::operator new(std::size_t size) {
+  FreeNodes::List* list = FreeNodes::of(size);
+  if (!list || !list->first) return ::operator new(FreeNodes::room(size));
+  --list->count;
+  return std::exchange(list->first, list->first->next);
+}
+
+void OperationNode::operator delete(void* memory, std::size_t size) noexcept {
+  FreeNodes::List* list = FreeNodes::of(size);
+  if (!list || list->count >= FreeNodes::most) return ::operator delete(memory);
+  ++list->count;
+  list->first = ::new (memory) FreeNodes::Free{list->first};
+}
+
 // A destructor that comes to another node puts it on the thread's list instead of going into it.
 void Dispose::operator()(OperationNode* node) const noexcept {
-  thread_local OperationNode* waiting = nullptr;
-  thread_local bool is_disposing = false;
-  node->next_ = std::exchange(waiting, node);
-  if (std::exchange(is_disposing, true)) return;
-  while (waiting) {
-    OperationNode* next = waiting;
-    waiting = next->next_;
+  struct Waiting {
+    OperationNode* first;
+    bool is_disposing;
+  };
+  static thread_local Waiting of_thread{nullptr, false};
+  Waiting& waiting = of_thread;
+  node->next_ = std::exchange(waiting.first, node);
+  if (std::exchange(waiting.is_disposing, true)) return;
+  while (waiting.first) {
+    OperationNode* next = waiting.first;
+    waiting.first = next->next_;
     delete next;
   }
-  is_disposing = false;
+  waiting.is_disposing = false;
 }
 
 OperationNode::~OperationNode() { drop_children_after(0); }

@@ -3,6 +3,7 @@
 #include <tessera/operation_node.hpp>
 
 #include "core/failure.hpp"
+#include "core/pooled.hpp"
 #include "runtime/device_state.hpp"
 #include "runtime/pipeline_state.hpp"
 
@@ -23,7 +24,7 @@ class Recorder;
 
 // What tensors point at: memory, or only the promise of it as long as what writes it is recorded and not submitted. Any
 // thread.
-struct TensorState {
+struct TensorState : core::Pooled<TensorState> {
   TensorState(DeviceState& on, const Shape& with_shape, DType with_dtype)
       : device(&on), shape(with_shape), dtype(with_dtype) {}
   explicit TensorState(const Buffer& memory);

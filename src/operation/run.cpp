@@ -190,7 +190,11 @@ void RunState::begin_children(OperationNode& node) {
   const auto begun = items_.begin() + static_cast<std::ptrdiff_t>(first);
   std::reverse(begun, items_.end());
   const auto is_shallower = [](const Item& a, const Item& b) { return a.node->depth() < b.node->depth(); };
-  if (!std::is_sorted(begun, items_.end(), is_shallower)) std::stable_sort(begun, items_.end(), is_shallower);
+  if (node.pending_ == 2) {
+    if (is_shallower(begun[1], begun[0])) std::swap(begun[0], begun[1]);
+  } else if (!std::is_sorted(begun, items_.end(), is_shallower)) {
+    std::stable_sort(begun, items_.end(), is_shallower);
+  }
   if (node.pending_ == 0) items_.push_back({&node, false});
 }
 

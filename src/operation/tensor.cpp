@@ -89,6 +89,7 @@ Buffer TensorHandle::buffer() const {
   return contents.buffer.shape() == shape_ ? contents.buffer : contents.buffer.reshape(shape_);
 }
 
+DeviceState* TensorHandle::device_state() const noexcept { return state_ ? state_->device.get() : nullptr; }
 Device TensorHandle::device() const { return Device(state_of(state_, "device").device); }
 
 void check_partition(const Shape& shape, const Shape& tile) {
