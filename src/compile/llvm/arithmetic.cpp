@@ -185,31 +185,40 @@ Value* Emitter::apply(ir::Id id, std::span<Value*> x) {
   }
 }
 
-// Of a product of 16-bit numbers. LLVM finds the instruction for the plain form only now and then: x86 is told.
-Value* Emitter::upper_half(Value* a, std::int64_t constant) {
+// What x86 has an instruction for, which LLVM finds in the plain form only now and then, or after a long search: in
+// vectors of as many bits as a register. Null where there is none.
+Value* Emitter::in_registers(const RegisterForms& forms, Value* a, Value* b) {
   const auto* type = llvm::dyn_cast<llvm::FixedVectorType>(a->getType());
-  const unsigned count = type ? type->getNumElements() : 1;
-  const unsigned fit = host_.vector_bits / 16;
-  if (count % fit != 0 || !llvm::Triple(module_.getTargetTriple()).isX86()) {
-    llvm::Type* wide = like(b_.getInt32Ty(), a);
-    Value* product =
-        b_.CreateMul(b_.CreateZExt(a, wide), llvm::ConstantInt::get(wide, static_cast<std::uint64_t>(constant)));
-    return b_.CreateTrunc(b_.CreateLShr(product, llvm::ConstantInt::get(wide, 16)), a->getType());
-  }
-  const ID id = fit == 32   ? llvm::Intrinsic::x86_avx512_pmulhu_w_512
-                : fit == 16 ? llvm::Intrinsic::x86_avx2_pmulhu_w
-                            : llvm::Intrinsic::x86_sse2_pmulhu_w;
+  const unsigned fit = host_.vector_bits / a->getType()->getScalarSizeInBits();
+  if (!type || type->getNumElements() % fit != 0 || !llvm::Triple(module_.getTargetTriple()).isX86()) return nullptr;
+  const ID id = host_.vector_bits == 512 ? forms.of_512 : host_.vector_bits == 256 ? forms.of_256 : forms.of_128;
   llvm::SmallVector<Value*, 8> parts;
-  for (unsigned first = 0; first < count; first += fit) {
-    Value* part = b_.CreateShuffleVector(a, llvm::createSequentialMask(first, fit, 0));
-    Value* factor = llvm::ConstantInt::get(part->getType(), static_cast<std::uint64_t>(constant));
-    parts.push_back(b_.CreateIntrinsic(id, {}, {part, factor}));
+  for (unsigned first = 0; first < type->getNumElements(); first += fit) {
+    const auto part = [&](Value* of) { return b_.CreateShuffleVector(of, llvm::createSequentialMask(first, fit, 0)); };
+    parts.push_back(b_.CreateIntrinsic(id, {}, {part(a), part(b)}));
   }
   return llvm::concatenateVectors(b_, parts);
 }
 
-// Rounded up, in the form that LLVM knows as one instruction.
+// The upper half of a product of 16-bit numbers.
+Value* Emitter::upper_half(Value* a, std::int64_t constant) {
+  constexpr RegisterForms forms = {llvm::Intrinsic::x86_sse2_pmulhu_w, llvm::Intrinsic::x86_avx2_pmulhu_w,
+                                   llvm::Intrinsic::x86_avx512_pmulhu_w_512};
+  const auto factor = static_cast<std::uint64_t>(constant);
+  if (Value* half = in_registers(forms, a, llvm::ConstantInt::get(a->getType(), factor))) return half;
+  llvm::Type* wide = like(b_.getInt32Ty(), a);
+  Value* product = b_.CreateMul(b_.CreateZExt(a, wide), llvm::ConstantInt::get(wide, factor));
+  return b_.CreateTrunc(b_.CreateLShr(product, llvm::ConstantInt::get(wide, 16)), a->getType());
+}
+
+// (a + b + 1) >> 1, which fits where a and b fit.
 Value* Emitter::average(Value* a, Value* b) {
+  constexpr RegisterForms of_bytes = {llvm::Intrinsic::x86_sse2_pavg_b, llvm::Intrinsic::x86_avx2_pavg_b,
+                                      llvm::Intrinsic::x86_avx512_pavg_b_512};
+  constexpr RegisterForms of_halves = {llvm::Intrinsic::x86_sse2_pavg_w, llvm::Intrinsic::x86_avx2_pavg_w,
+                                       llvm::Intrinsic::x86_avx512_pavg_w_512};
+  const bool is_byte = a->getType()->getScalarSizeInBits() == 8;
+  if (Value* mean = in_registers(is_byte ? of_bytes : of_halves, a, b)) return mean;
   llvm::Type* wide = like(b_.getInt32Ty(), a);
   Value* one = llvm::ConstantInt::get(wide, 1);
   Value* sum = b_.CreateAdd(b_.CreateAdd(b_.CreateZExt(a, wide), b_.CreateZExt(b, wide)), one);

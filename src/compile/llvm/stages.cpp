@@ -76,9 +76,8 @@ void Emitter::use_lanes(int bits) {
 bool Emitter::can_stream() const {
   constexpr int smallest_vector = 16;
   constexpr int largest_cost = 64;
-  const bool has_stages = std::ranges::find(analysis_.is_materialised, true) != analysis_.is_materialised.end();
   const int bytes = natural_lanes_ * ir::bits_of(program_.buffers[0].type) / 8;
-  return bytes >= smallest_vector && analysis_.cost <= largest_cost && !has_stages && program_.regions.size() == 1 &&
+  return bytes >= smallest_vector && analysis_.cost <= largest_cost && !has_stages() && program_.regions.size() == 1 &&
          program_.buffers[0].rank() > 0;
 }
 
@@ -104,7 +103,7 @@ void Emitter::begin_function(llvm::Function* function) {
   known_.emplace_back();
   safe_loads_.clear();
   safe_places_.clear();
-  prefetched_.clear();
+  prefetches_.clear();
   lanes_ = 1;
   function->addFnAttr(llvm::Attribute::NoUnwind);
   b_.SetInsertPoint(llvm::BasicBlock::Create(context_, "entry", function));
@@ -264,6 +263,10 @@ void Emitter::emit_region(int region) {
       emit_materialised(id);
     }
   }
+}
+
+bool Emitter::has_stages() const {
+  return std::ranges::find(analysis_.is_materialised, true) != analysis_.is_materialised.end();
 }
 
 int Emitter::vectors_for(int cost) const {
@@ -458,7 +461,10 @@ void Emitter::emit_store() {
     }
     const Values values = eval_whole(value, asked);
     for (std::size_t i = 0; i < points.size(); ++i) {
-      store_at(buffers_[0], type, offset(points[i]), values[i], streaming_ && lanes_ > 1);
+      const Lanes at = offset(points[i]);
+      store_at(buffers_[0], type, at, values[i], streaming_ && lanes_ > 1);
+      Value* ahead = streaming_ ? nullptr : bytes_ahead(0);
+      if (ahead) prefetch({buffers_[0], at.base, 0, memory_type(type), ahead, true});
     }
   };
   emit_nest(extents, stage);
@@ -499,7 +505,7 @@ void Emitter::emit_axis(const std::vector<Value*>& extents, const Stage& stage, 
 void Emitter::emit_row_body(const Stage& stage, const Points& rows, Value* j, int lanes, int vectors) {
   const Scope scope(known_);
   lanes_ = lanes;
-  prefetched_.clear();
+  body_block_ = b_.GetInsertBlock();
   Points points;
   for (const Point& row : rows) {
     for (int u = 0; u < vectors; ++u) {
@@ -513,6 +519,7 @@ void Emitter::emit_row_body(const Stage& stage, const Points& rows, Value* j, in
     for (const Point& point : points) safe_places_.push_back(point.back());
   }
   stage.body(points);
+  emit_prefetches();
   safe_places_.clear();
   lanes_ = 1;
 }
