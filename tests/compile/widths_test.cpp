@@ -103,6 +103,10 @@ TEST(Widths, Of_the_upper_half_of_a_product_and_of_a_mean_are_those_of_their_ope
   const auto h = [](const Tile& x) { return u32_of(x) * 256; };
   EXPECT_EQ(lane_bits([&](const Tile& x) { return h(x) * 70 >> 8; }), 16);
   EXPECT_EQ(lane_bits([&](const Tile& x) { return h(x) * 257 >> 8; }), 32) << "257 * 256 does not fit 16 bits";
+  EXPECT_EQ(lane_bits([&](const Tile& x) { return h(x) * (h(x) + 255) >> 16; }), 16);
+  EXPECT_EQ(lane_bits([&](const Tile& x) { return h(x) * (h(x) + 256) >> 16; }), 32);
+  EXPECT_EQ(lane_bits([&](const Tile& x) { return (s32_of(x) * 128 - 99) * (s32_of(x) - 128) >> 16; }), 16);
+  EXPECT_EQ(lane_bits([&](const Tile& x) { return (s32_of(x) * 128 - 99) * (s32_of(x) - 128) >> 15; }), 32);
   EXPECT_EQ(lane_bits([&](const Tile& x) { return (h(x) + (h(x) ^ 77) + 1) >> 1; }), 16);
   EXPECT_EQ(lane_bits([&](const Tile& x) { return (h(x) + (h(x) ^ 77) + 2) >> 1; }), 32);
 }

@@ -161,8 +161,11 @@ Value* Emitter::apply(ir::Id id, std::span<Value*> x) {
   if (op.code == Code::convert || op.code == Code::nearest) return converted_narrow(id, x[0]);
   if (op.code == Code::abs && ir::is_integer(op.type) && !widths().range(operands[0]).is_signed()) return x[0];
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = resized(operands[i], x[i], bits);
-  if (const auto product = widths().high_product(id); product.factor != ir::none) {
-    return upper_half(x[0], product.constant);
+  if (const auto product = widths().high_product(id); product.a != ir::none) {
+    Value* other = product.b == ir::none
+                       ? llvm::ConstantInt::get(x[0]->getType(), static_cast<std::uint64_t>(product.constant))
+                       : x[1];
+    return upper_half(x[0], other, product.is_signed);
   }
   if (widths().average(id).a != ir::none) return average(x[0], x[1]);
 
@@ -201,13 +204,15 @@ Value* Emitter::in_registers(const RegisterForms& forms, Value* a, Value* b) {
 }
 
 // The upper half of a product of 16-bit numbers.
-Value* Emitter::upper_half(Value* a, std::int64_t constant) {
-  constexpr RegisterForms forms = {llvm::Intrinsic::x86_sse2_pmulhu_w, llvm::Intrinsic::x86_avx2_pmulhu_w,
-                                   llvm::Intrinsic::x86_avx512_pmulhu_w_512};
-  const auto factor = static_cast<std::uint64_t>(constant);
-  if (Value* half = in_registers(forms, a, llvm::ConstantInt::get(a->getType(), factor))) return half;
+Value* Emitter::upper_half(Value* a, Value* b, bool is_signed) {
+  constexpr RegisterForms unsigned_forms = {llvm::Intrinsic::x86_sse2_pmulhu_w, llvm::Intrinsic::x86_avx2_pmulhu_w,
+                                            llvm::Intrinsic::x86_avx512_pmulhu_w_512};
+  constexpr RegisterForms signed_forms = {llvm::Intrinsic::x86_sse2_pmulh_w, llvm::Intrinsic::x86_avx2_pmulh_w,
+                                          llvm::Intrinsic::x86_avx512_pmulh_w_512};
+  if (Value* half = in_registers(is_signed ? signed_forms : unsigned_forms, a, b)) return half;
   llvm::Type* wide = like(b_.getInt32Ty(), a);
-  Value* product = b_.CreateMul(b_.CreateZExt(a, wide), llvm::ConstantInt::get(wide, factor));
+  const auto widened = [&](Value* x) { return is_signed ? b_.CreateSExt(x, wide) : b_.CreateZExt(x, wide); };
+  Value* product = b_.CreateMul(widened(a), widened(b));
   return b_.CreateTrunc(b_.CreateLShr(product, llvm::ConstantInt::get(wide, 16)), a->getType());
 }
 

@@ -99,7 +99,7 @@ class Emitter {
     llvm::Intrinsic::ID of_128, of_256, of_512;
   };
   llvm::Value* in_registers(const RegisterForms& forms, llvm::Value* a, llvm::Value* b);
-  llvm::Value* upper_half(llvm::Value* a, std::int64_t constant);
+  llvm::Value* upper_half(llvm::Value* a, llvm::Value* b, bool is_signed);
   llvm::Value* average(llvm::Value* a, llvm::Value* b);
   llvm::Value* shifted(ir::Code code, bool is_signed, llvm::Value* a, std::int64_t amount);
   llvm::Value* converted_narrow(ir::Id id, llvm::Value* x);
@@ -216,10 +216,10 @@ class Emitter {
   llvm::Value* scalars_ = nullptr;
   llvm::Value* scratch_ = nullptr;
   std::map<ir::Id, llvm::Value*> scratch_of_;
-  std::map<ir::Id, llvm::Value*> spare_of_;          // of carried values: where the next ones go
+  std::map<ir::Id, llvm::Value*> spare_of_;  // of carried values: where the next ones go
   std::vector<Prefetch> prefetches_;         // that the loop body being emitted wants
-  llvm::BasicBlock* body_block_ = nullptr;  // where it begins
-  ir::Id computing_ = ir::none;                      // the materialised value that is computed now
+  llvm::BasicBlock* body_block_ = nullptr;   // where it begins
+  ir::Id computing_ = ir::none;              // the materialised value that is computed now
   std::vector<llvm::Value*> origins_, blocks_, tile_dims_;
 };
 

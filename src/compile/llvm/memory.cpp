@@ -390,7 +390,9 @@ void Emitter::emit_prefetches() {
 int Emitter::scratch_bits(Id id) const {
   const int bits = widths().bits[static_cast<std::size_t>(id)];
   // What a loop carries and nobody asks for has its place all the same.
-  return widths().is_narrow(id) && bits != 0 ? bits : ir::bits_of(program_[id].type);
+  if (!widths().is_narrow(id) || bits == 0) return ir::bits_of(program_[id].type);
+  // In memory a number may have fewer bits than processors compute in: the pixels between two filters are bytes.
+  return std::min(bits, bits_for(widths().range(id)));
 }
 
 llvm::Type* Emitter::scratch_type(Id id) {
