@@ -168,7 +168,8 @@ class Emitter {
   void emit_kernel(const char* name, bool streaming);
   void emit_tile(llvm::Value* tile_number);
   void emit_region(int region);
-  void emit_materialised(ir::Id id);
+  void emit_materialised(ir::Id id, const std::vector<ir::Id>& others);
+  std::vector<ir::Id> loads_along_with(ir::Id id) const;
   void emit_row_reduction(ir::Id id);
   void emit_loop_stage(ir::Id id);
   void emit_store();
@@ -178,6 +179,7 @@ class Emitter {
   void emit_row_body(const Stage& stage, const Points& rows, llvm::Value* j, int lanes, int vectors);
   std::pair<llvm::Value*, llvm::Value*> safe_range(const Stage& stage, const Points& rows, llvm::Value* extent);
   int row_axis(const ir::Op& load) const;
+  bool is_row_load(ir::Id id) const;  // that may be over the border along a row
   void find_row_loads(ir::Id id, ir::Id extent, std::vector<ir::Id>& found, std::vector<bool>& seen) const;
   bool is_own_stage(ir::Id id) const;
   const Widths& widths() const { return *analysis_.widths; }

@@ -22,6 +22,8 @@ bool is_one(const Value* value) {
 // Strides up to which neighbours are loaded together and picked apart.
 constexpr std::int64_t most_in_group = 4;
 
+constexpr std::int64_t cache_line = 64;
+
 // Whether two places are computed alike.
 bool is_same_place(const Value* a, const Value* b) {
   if (a == b) return true;
@@ -59,13 +61,17 @@ Emitter::Lanes Emitter::place_of(const Source& source, std::span<const Lanes> in
   return offset_of(places, source.present);
 }
 
-// The number that is added to an index last, which tells the channels of a pixel apart.
+// Which of a group of `step` elements an index means, by the numbers that are added in it: it tells the channels of a
+// pixel apart, and loads of several channels have the groups in common.
 std::int64_t Emitter::which_of_group(Id index, std::int64_t step) const {
-  const ir::Op& op = program_[index];
-  std::int64_t which = 0;
-  if (op.code != Code::add) return 0;
-  if (!ir::is_constant(program_, op.operands[1], which)) ir::is_constant(program_, op.operands[0], which);
-  return which > 0 && which < step ? which : 0;
+  const std::function<std::int64_t(Id)> number_in = [&](Id id) -> std::int64_t {
+    const ir::Op& op = program_[id];
+    std::int64_t number = 0;
+    if (ir::is_constant(program_, id, number)) return number % step;
+    if (op.code == Code::add) return (number_in(op.operands[0]) + number_in(op.operands[1])) % step;
+    return 0;
+  };
+  return (number_in(index) + step) % step;
 }
 
 // The groups of which a load takes one each, if they are surely all there.
@@ -88,10 +94,16 @@ Emitter::Group Emitter::group_of(const ir::Op& op, const Lanes& place, bool is_s
 
 Emitter::Lanes Emitter::load_group(const ir::Op& op, const Source& source, const Lanes& place, const Group& group) {
   Value* first = add_places(uniform(place.base), uniform(i64(-group.which))).base;
-  if (Value* ahead = bytes_ahead(op)) prefetch({source.base, first, 0, source.element, ahead, false});
   Value* address = element_at(source.element, source.base, first);
   const unsigned bits = source.element->getScalarSizeInBits();
   const auto lanes = static_cast<unsigned>(lanes_), step = static_cast<unsigned>(group.step);
+  if (Value* ahead = bytes_ahead(op)) {
+    const std::int64_t line_elements = std::max<std::int64_t>(1, cache_line * 8 / bits);
+    for (std::int64_t done = 0; done < group.step * lanes_; done += line_elements) {
+      Value* at = add_places(uniform(first), uniform(i64(done))).base;
+      prefetch({source.base, at, 0, source.element, ahead, false});
+    }
+  }
   if (source.element->isIntegerTy(8) && step != 3) {  // a group is one number: shifts are quicker than shuffles
     auto* of = llvm::FixedVectorType::get(b_.getIntNTy(bits * step), lanes);
     Value* groups = b_.CreateAlignedLoad(of, address, align_of(source.element));
@@ -369,11 +381,10 @@ Value* Emitter::bytes_ahead(int buffer) {
 // Once a cache line, not for each of the neighbours that are loaded from it; and when all that the loop body loads is
 // loaded, since LLVM takes no two loads together across a prefetch.
 void Emitter::prefetch(Prefetch wanted) {
-  constexpr std::int64_t line = 64;
   const auto [start, number] = without_number(wanted.start);
   const std::int64_t bytes = number * static_cast<std::int64_t>(wanted.element->getScalarSizeInBits()) / 8;
   wanted.start = start;
-  wanted.bytes = bytes / line * line;
+  wanted.bytes = bytes / cache_line * cache_line;
   const auto is_same = [&](const Prefetch& other) {
     return other.base == wanted.base && other.bytes == wanted.bytes && is_same_place(other.start, wanted.start);
   };
