@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace tessera::compile {
@@ -57,7 +58,8 @@ class Copy {
   struct Choices {
     std::function<Id(const Op&)> leaf;  // dim, tile_dim, origin, block, scalar
     std::function<Id(const Op&, const std::vector<Id>& indices)> load;
-    bool drops_broadcasts = false;  // shapes follow from the loads
+    std::function<Id(const Op&, Id made)> iota = nullptr;  // what stands for it
+    bool drops_broadcasts = false;                         // shapes follow from the loads
   };
 
   Copy(Builder& to, const Program& from, Choices choices)
@@ -128,8 +130,10 @@ Id Copy::made(const Op& op) {
       return choices_.leaf(op);
     case Code::load:
       return choices_.load(op, operands);
-    case Code::iota:
-      return to_.iota(all(op.shape), op.axis);
+    case Code::iota: {
+      const Id made = to_.iota(all(op.shape), op.axis);
+      return choices_.iota ? choices_.iota(op, made) : made;
+    }
     case Code::select:
       return to_.select(operands[0], operands[1], operands[2]);
     case Code::fma:
@@ -224,6 +228,12 @@ std::optional<Line> line_of(Builder& make, Id id) {
   return a;
 }
 
+// Where a part begins, so that all of it is inside: what the border rules give is there then.
+Id moved_inside(Builder& make, Id begin, Id length, Id dim) {
+  begin = make.binary(Code::min, begin, make.binary(Code::sub, dim, length));
+  return make.binary(Code::max, begin, make.index(0));
+}
+
 enum class Way : std::uint8_t { direct, parts, points };
 
 // Along one axis, all that the reader reads of what the writer writes.
@@ -233,7 +243,28 @@ struct Reach {
   std::int64_t last = 0;   // base + last + scale * whole is the last index
   bool is_known = true;    // all loads are such
   bool is_all = true;      // each goes over the whole axis
+  // Of groups of `scale` elements: which of them are read, and whether base and border rules are those of groups.
+  std::set<std::int64_t> members;
+  bool is_in_groups = true;
 };
+
+std::int64_t quotient_down(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
+
+// Whether a program computes each point along an axis from where it is alone, so that it can be asked for every second
+// or third of them: the tile's extent is an extent and nothing else.
+bool can_skip_along(const Program& program, int axis) {
+  const std::vector<bool> is_live = live_ops(program);
+  for (std::size_t id = 0; id < is_live.size(); ++id) {
+    const Op& op = program.ops[id];
+    if (!is_live[id]) continue;
+    if (op.code == Code::reshape || op.code == Code::pick || op.code == Code::mma) return false;
+    const bool uses_extent = std::ranges::any_of(op.operands, [&](Id operand) {
+      return program[operand].code == Code::tile_dim && program[operand].axis == axis;
+    });
+    if (uses_extent) return false;
+  }
+  return true;
+}
 
 class Fusion {
  public:
@@ -266,6 +297,7 @@ class Fusion {
   }
 
   const std::vector<int>& writer_inputs() const { return inputs_; }
+  bool skips() const { return group_ > 1; }
 
  private:
   using Load = std::function<Id(const Op&, const std::vector<Id>&)>;
@@ -278,10 +310,19 @@ class Fusion {
   Id copy_writer(Builder& make, const std::vector<Id>& start, const std::vector<Id>& extent);
   bool is_own_axis(const Builder& make, const Line& line, std::size_t axis, int* output_axis) const;
   bool is_direct(Builder& make, const std::vector<Id>& indices);
-  void note_reach(Builder& make, const std::vector<Id>& indices);
+  void note_reach(Builder& make, const Op& op, const std::vector<Id>& indices);
   void choose_way();
+  std::int64_t group_to_skip() const;
   Id read_directly(Builder& make, const std::vector<Id>& indices);
   Id read_part(Builder& make, const Op& op, const std::vector<Id>& indices);
+  struct Axis {
+    Id start, extent;   // of the part, in the writer's output
+    Id first, dim;      // the same start and the axis' extent, as `index` counts
+    Id index;           // of the load
+    std::int64_t step;  // of its border
+  };
+  Axis part_along(Builder& make, std::size_t axis, Id index, std::int64_t step) const;
+  Axis part_in_groups(Builder& make, std::size_t axis, Id index, std::int64_t step) const;
   Id read_points(Builder& make, const Op& op, const std::vector<Id>& indices);
   void add_same_extents(Builder& make) const;
   ir::Idiom extended_idiom() const;
@@ -303,6 +344,7 @@ class Fusion {
   bool has_zero_border_ = false;
   std::vector<Reach> reach_;
   bool has_reach_ = false;
+  std::int64_t group_ = 1;               // along the last axis only some of so many elements are computed
   std::map<std::vector<Id>, Id> parts_;  // by where they begin and end
 };
 
@@ -353,7 +395,7 @@ void Fusion::look() {
     if (op.border == Border::wrap || op.border == Border::reflect) goes_around_ = true;
     if (op.border == Border::zero) has_zero_border_ = true;
     if (!is_direct(make, indices)) all_direct_ = false;
-    note_reach(make, indices);
+    note_reach(make, op, indices);
     return make.load(input_, indices, op.border, op.list);
   });
   if (!is_read) refuse("it is not read");
@@ -373,6 +415,7 @@ void Fusion::choose_way() {
     keeps_whole = keeps_whole && (!writer_whole_[axis] || reach_[axis].is_all);
   if (has_parts && keeps_whole) {
     way_ = Way::parts;
+    group_ = group_to_skip();
     return;
   }
   // Doing it again at every read is no gain if it is much.
@@ -384,6 +427,15 @@ void Fusion::choose_way() {
     refuse(text(writer_.name, " needs all of an axis, of which ", reader_.name, " reads a part at a time"));
   if (goes_around_) refuse(text(reader_.name, " reads over the border what is far away"));
   refuse(text(reader_.name, " reads it here and there"));
+}
+
+// How many elements there are in a group of which the reader does not read all, as of pixels it reads the colours only.
+std::int64_t Fusion::group_to_skip() const {
+  const std::size_t last = rank() - 1;
+  const Reach& reach = reach_[last];
+  const std::int64_t group = reach.like.scale;
+  const bool is_skipped = group > 1 && reach.is_in_groups && static_cast<std::int64_t>(reach.members.size()) < group;
+  return is_skipped && !writer_whole_[last] && can_skip_along(writer_, static_cast<int>(last)) ? group : 1;
 }
 
 Id Fusion::copy_reader(Builder& make, const Load& load) {
@@ -429,6 +481,13 @@ Id Fusion::copy_writer(Builder& make, const std::vector<Id>& start, const std::v
   choices.load = [&](const Op& op, const std::vector<Id>& indices) {
     return make.load(inputs_[static_cast<std::size_t>(op.index) - 1], indices, op.border, op.list);
   };
+  if (group_ > 1) {
+    choices.iota = [&](const Op& op, Id made) {
+      const Op& along = writer_[op.shape[static_cast<std::size_t>(op.axis)]];
+      const bool is_last = along.code == Code::tile_dim && along.axis + 1 == static_cast<int>(rank());
+      return is_last ? make.binary(Code::mul, made, make.index(group_)) : made;
+    };
+  }
   const Id value = make.broadcast(Copy(make, writer_, std::move(choices)).run(), extent);
   parts_[key] = value;
   return value;
@@ -471,7 +530,7 @@ bool Fusion::is_direct(Builder& make, const std::vector<Id>& indices) {
   return true;
 }
 
-void Fusion::note_reach(Builder& make, const std::vector<Id>& indices) {
+void Fusion::note_reach(Builder& make, const Op& op, const std::vector<Id>& indices) {
   for (std::size_t axis = 0; axis < indices.size(); ++axis) {
     Reach& reach = reach_[axis];
     if (buffers_[static_cast<std::size_t>(input_)].dims[axis] == 1) continue;  // there is only one place
@@ -484,6 +543,16 @@ void Fusion::note_reach(Builder& make, const std::vector<Id>& indices) {
     reach.is_all = reach.is_all && line->base == ir::none && line->offset == 0 && line->scale == 1 &&
                    line->whole == whole && line->more == more;
     const std::int64_t last = line->offset + line->scale * (line->more - 1);
+    if (line->scale > 1) {
+      std::int64_t factor = 0;
+      const bool is_scaled =
+          line->base == ir::none ||
+          (make[line->base].code == Code::mul &&
+           ir::is_constant(make.program(), make[line->base].operands[1], factor) && factor == line->scale);
+      const std::int64_t step = op.list.empty() ? 1 : op.list[axis];
+      reach.is_in_groups = reach.is_in_groups && is_scaled && (step == line->scale || op.border == Border::zero);
+      reach.members.insert(line->offset - quotient_down(line->offset, line->scale) * line->scale);
+    }
     if (!has_reach_) {
       reach.like = *line;
       reach.first = line->offset;
@@ -527,35 +596,65 @@ Id Fusion::read_directly(Builder& make, const std::vector<Id>& indices) {
   return make.reshape(copy_writer(make, start, extent), shape);
 }
 
-Id Fusion::read_part(Builder& make, const Op& op, const std::vector<Id>& indices) {
-  std::vector<Id> start, extent, dims;
-  for (std::size_t axis = 0; axis < indices.size(); ++axis) {
-    const Reach& reach = reach_[axis];
-    if (buffers_[static_cast<std::size_t>(input_)].dims[axis] == 1) {
-      start.push_back(make.index(0));
-      extent.push_back(make.index(1));
-      dims.push_back(make.index(1));
-      continue;
-    }
-    const Line line = *line_of(make, indices[axis]);  // base and whole as this program has them
-    // Whole groups: one element less in each row of a part would leave its last vector half empty.
-    const std::int64_t group = std::max<std::int64_t>(1, line.scale);
-    Id length = make.index((reach.last - reach.first + group) / group * group);
-    if (line.scale != 0 && line.whole != ir::none) {
-      const Id scaled = make.binary(Code::mul, line.whole, make.index(line.scale));
-      length = make.binary(Code::add, scaled, length);
-    }
-    Id begin = make.index(reach.first);
-    if (line.base != ir::none) begin = make.binary(Code::add, line.base, begin);
-    // Moved inside: what the border rules give is there then.
-    const Id dim = make.dim(input_, static_cast<int>(axis));
-    begin = make.binary(Code::min, begin, make.binary(Code::sub, dim, length));
-    begin = make.binary(Code::max, begin, make.index(0));
-    start.push_back(begin);
-    extent.push_back(length);
-    dims.push_back(dim);
+Fusion::Axis Fusion::part_along(Builder& make, std::size_t axis, Id index, std::int64_t step) const {
+  const Reach& reach = reach_[axis];
+  const Line line = *line_of(make, index);  // base and whole as this program has them
+  // Whole groups: one element less in each row of a part would leave its last vector half empty.
+  const std::int64_t group = std::max<std::int64_t>(1, line.scale);
+  Id length = make.index((reach.last - reach.first + group) / group * group);
+  if (line.scale != 0 && line.whole != ir::none) {
+    const Id scaled = make.binary(Code::mul, line.whole, make.index(line.scale));
+    length = make.binary(Code::add, scaled, length);
   }
-  return make.pick(copy_writer(make, start, extent), start, dims, indices, op.border, op.list);
+  Id begin = make.index(reach.first);
+  if (line.base != ir::none) begin = make.binary(Code::add, line.base, begin);
+  const Id dim = make.dim(input_, static_cast<int>(axis));
+  begin = moved_inside(make, begin, length, dim);
+  return {begin, length, begin, dim, index, step};
+}
+
+// Counted in groups: the part has of each group the element that the load reads.
+Fusion::Axis Fusion::part_in_groups(Builder& make, std::size_t axis, Id index, std::int64_t step) const {
+  const Reach& reach = reach_[axis];
+  const Line line = *line_of(make, index);
+  const std::int64_t number = quotient_down(line.offset, group_), member = line.offset - number * group_;
+  const std::int64_t first = quotient_down(reach.first, group_), last = quotient_down(reach.last, group_);
+  Id length = make.index(last - first + 1);
+  if (line.whole != ir::none) length = make.binary(Code::add, line.whole, length);
+  const Id base = line.base == ir::none ? make.index(0) : make[line.base].operands[0];
+  const auto groups = [&](std::int64_t rounding) {
+    const Id dim = make.binary(Code::add, make.dim(input_, static_cast<int>(axis)), make.index(rounding));
+    return make.binary(Code::div, dim, make.index(group_));
+  };
+  const Id begin = moved_inside(make, make.binary(Code::add, base, make.index(first)), length, groups(group_ - 1));
+  const Id start = make.binary(Code::add, make.binary(Code::mul, begin, make.index(group_)), make.index(member));
+  Extents shape(line.from_end, make.index(1));
+  const Extents& of_index = make[index].shape;
+  shape.front() = of_index[of_index.size() - line.from_end];
+  const Id at = make.binary(Code::add, make.binary(Code::add, base, make.index(number)), make.iota(shape, 0));
+  return {start, length, begin, groups(step == group_ ? 0 : group_ - 1 - member), at, 1};
+}
+
+Id Fusion::read_part(Builder& make, const Op& op, const std::vector<Id>& indices) {
+  std::vector<Id> start, extent, first, dims, at;
+  std::vector<std::int64_t> steps;
+  for (std::size_t axis = 0; axis < indices.size(); ++axis) {
+    const std::int64_t step = op.list.empty() ? 1 : op.list[axis];
+    const Id one = make.index(1), zero = make.index(0);
+    const bool is_single = buffers_[static_cast<std::size_t>(input_)].dims[axis] == 1;
+    const bool is_in_groups = group_ > 1 && axis + 1 == indices.size();
+    const Axis part = is_single      ? Axis{zero, one, zero, one, indices[axis], step}
+                      : is_in_groups ? part_in_groups(make, axis, indices[axis], step)
+                                     : part_along(make, axis, indices[axis], step);
+    start.push_back(part.start);
+    extent.push_back(part.extent);
+    first.push_back(part.first);
+    dims.push_back(part.dim);
+    at.push_back(part.index);
+    steps.push_back(part.step);
+  }
+  if (std::ranges::all_of(steps, [](std::int64_t step) { return step == 1; })) steps.clear();
+  return make.pick(copy_writer(make, start, extent), first, dims, at, op.border, steps);
 }
 
 // Each load of the writer's, of the point that it is asked for, as a load of the point that the reader asks for.
@@ -671,10 +770,44 @@ Fused fuse(const Program& reader, int input, const Program& writer, std::span<co
     Fusion fusion(reader, input, writer, same);
     fused.program = fusion.run();
     fused.writer_inputs = fusion.writer_inputs();
+    fused.skips = fusion.skips();
   } catch (const Refusal& refusal) {
     fused.reason = refusal.reason;
   }
   return fused;
+}
+
+namespace {
+
+// What copies a buffer of a type and rank.
+Program copy_program(ir::Type type, int rank) {
+  const std::vector<std::int64_t> dims(static_cast<std::size_t>(rank), -1);
+  Builder make("copy", {{"z", type, dims}, {"x", type, dims}}, {});
+  std::vector<Id> place;
+  const Extents tile = make.tile_shape();
+  for (int axis = 0; axis < rank; ++axis) {
+    Extents shape(static_cast<std::size_t>(rank - axis), make.index(1));
+    shape.front() = tile[static_cast<std::size_t>(axis)];
+    place.push_back(make.binary(Code::add, make.origin(axis), make.iota(shape, 0)));
+    make.same_extent({1, axis, axis});
+  }
+  return std::move(make).store(make.load(1, place, Border::zero));
+}
+
+}  // namespace
+
+void take_apart_groups(Program& program) {
+  constexpr std::ptrdiff_t few = 4;  // picking elements out of groups at each load is no more work
+  for (int buffer = 1; buffer < static_cast<int>(program.buffers.size()); ++buffer) {
+    const auto is_load = [&](const Op& op) { return op.code == Code::load && op.index == buffer; };
+    const ir::Buffer& of = program.buffers[static_cast<std::size_t>(buffer)];
+    if (of.rank() == 0 || std::ranges::count_if(program.ops, is_load) <= few) continue;
+    const Program copy = copy_program(of.type, of.rank());
+    Fused fused = fuse(program, buffer, copy, std::vector{buffer});
+    if (!fused.program || !fused.skips) continue;
+    fused.program->name = program.name;
+    program = std::move(*fused.program);
+  }
 }
 
 std::vector<int> drop_unused_buffers(Program& program) {

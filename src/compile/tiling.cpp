@@ -26,9 +26,9 @@ constexpr std::int64_t line = 16384;
 constexpr std::int64_t block_rows = 16, block_columns = 4096;
 // Where both axes are read along.
 constexpr std::int64_t square = 64;
-// Where neighbours are computed too: the rows that two tiles compute both are a tenth, and what is kept of them fits
-// the second cache.
-constexpr std::int64_t halo_rows = 64, halo_columns = 1024;
+// Where neighbours are computed too: the rows that two tiles compute both are few, and what is kept of them fits the
+// second cache.
+constexpr std::int64_t halo_rows = 128, halo_columns = 1024;
 
 // The extent of a tile and some neighbours: tile_dim + number.
 bool is_widened(const ir::Program& program, const Op& op) {

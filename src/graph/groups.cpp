@@ -66,6 +66,7 @@ struct Piece {
   FusedProgram code;
   bool is_pointwise = false;  // all stages are, and have outputs of one shape
   bool is_uniform = false;    // and so have their inputs
+  bool skips = false;         // what nobody reads of some stage's output is not computed
 };
 
 class Grouping {
@@ -88,6 +89,7 @@ class Grouping {
   void find_readers();
   Piece piece_of(std::size_t number, const Views& views) const;
   Piece rebuilt(const std::vector<std::size_t>& stages, const Views& views) const;
+  Piece from_the_end(const std::vector<std::size_t>& stages) const;
   static std::string join(Piece& reader, std::size_t input, const Piece& writer);
   bool align(Piece& reader, std::size_t input, Piece& writer) const;
   std::string obstacle(const Made& writer, std::size_t place, std::size_t buffer) const;
@@ -163,6 +165,27 @@ Piece Grouping::rebuilt(const std::vector<std::size_t>& stages, const Views& vie
   return std::move(open.back());
 }
 
+// The stages as one, beginning with the last: so each knows what of its output is read, and computes no more. Nothing
+// if that cannot be.
+Piece Grouping::from_the_end(const std::vector<std::size_t>& stages) const {
+  std::map<std::size_t, std::size_t> writers;  // by buffer
+  for (const std::size_t stage : stages) {
+    if (!writers.emplace(graph_.stages[stage].outputs.front().buffer, stage).second) return {};
+  }
+  Piece piece = piece_of(stages.back(), {});
+  for (std::size_t input = 1; input < piece.code.buffers.size();) {
+    const auto found = writers.find(piece.code.buffers[input]);
+    if (found == writers.end()) {
+      ++input;
+      continue;
+    }
+    const Piece writer = piece_of(found->second, {});
+    if (piece.code.shapes[input] != writer.code.shapes[0] || !join(piece, input, writer).empty()) return {};
+    input = 1;
+  }
+  return piece;
+}
+
 // Puts the writer into the reader, whose buffer number `input` it writes; why not, if it cannot be.
 std::string Grouping::join(Piece& reader, std::size_t input, const Piece& writer) {
   std::vector<int> same;
@@ -203,6 +226,7 @@ std::string Grouping::join(Piece& reader, std::size_t input, const Piece& writer
   reader.stages = std::move(stages);
   reader.is_uniform = reader.is_uniform && writer.is_uniform;
   reader.is_pointwise = reader.is_pointwise && writer.is_pointwise;
+  reader.skips = reader.skips || writer.skips || fused.skips;
   return "";
 }
 
@@ -372,6 +396,11 @@ Group Grouping::finished(Made& made) const {
   Group group = std::move(made.group);
   if (!made.piece || group.stages.size() == 1) return group;
   merge_axes(*made.piece);
+  if (!made.piece->is_pointwise && group.stages.size() > 2) {
+    Piece from_end = from_the_end(group.stages);
+    if (from_end.skips && from_end.stages == group.stages) made.piece = std::move(from_end);
+  }
+  if (made.piece->skips) compile::take_apart_groups(made.piece->code.program);
   group.fused = std::make_shared<FusedProgram>(std::move(made.piece->code));
   return group;
 }

@@ -123,6 +123,18 @@ Tile blurred(const Output& z, const Input& x, const Weights& weights, int step) 
   return weighted_sum(weights, [&](int i) { return row_of(z, sums, weights.radius() + i); });
 }
 
+// Nearly sum / 256, `high` below.
+template <class Row>
+Tile blurred_about(const Weights& weights, const Row& row) {
+  Tile high = row(0) * weights.fixed[0] >> 8;
+  for (int i = 1; i <= weights.radius(); ++i) {
+    const std::uint32_t weight = weights.fixed[static_cast<std::size_t>(i)];
+    const Tile mean = (row(-i) + row(i) + 1) >> 1;
+    if (weight != 0) high = high + (mean * weight >> 7);
+  }
+  return high;
+}
+
 // The same rounded to u8, (sum + 32768) >> 16, by numbers that fit 16 bits: twice as many are computed at once.
 //
 // With the sums s[i] of rows and mean[i] = (s[-i] + s[i] + 1) >> 1, let
@@ -135,14 +147,8 @@ Tile blurred_to_u8(const Output& z, const Input& x, const Weights& weights, int 
   const Tile sums = blurred_rows(z, x, weights, step);
   const auto row = [&](int i) { return row_of(z, sums, weights.radius() + i); };
   const Tile sum = weighted_sum(weights, row);
-  Tile high = row(0) * weights.fixed[0] >> 8;
-  for (int i = 1; i <= weights.radius(); ++i) {
-    const std::uint32_t weight = weights.fixed[static_cast<std::size_t>(i)];
-    const Tile mean = (row(-i) + row(i) + 1) >> 1;
-    if (weight != 0) high = high + (mean * weight >> 7);
-  }
   const Tile rest = ((sum & 65535) ^ 32767) >> 8;  // 255 - t: the bits of sum + 32768, each of them turned
-  return tile::cast<std::uint8_t>((high + rest) >> 8);
+  return tile::cast<std::uint8_t>((blurred_about(weights, row) + rest) >> 8);
 }
 
 // A plan for an image seen as [H,W*C].
@@ -196,6 +202,32 @@ Tile sharpened_in_32_bits(const Output& z, const Input& x, const Weights& weight
   return tile::cast<std::uint8_t>(((middle << 16) + amount * detail + rest + 32768) >> 16);
 }
 
+// The same for 0 <= amount < 512, by numbers that fit 16 bits.
+//
+// Let f = in - blur, 16.16 fixed point, be 65536 * above + below, below being the lower 16 bits of it. Then above is
+// in - blur rounded up, which is found as blurred_to_u8 finds it rounded to nearest: n = (blur + 65535) >> 8 is one of
+// high + 190 ... high + 445 for a high as there, and 255 minus the lower 8 bits of n is below >> 8.
+//
+// The result is in + (n >> 5) for n = (amount * f + 2^23) >> 19. Of n the lower bits are known from those of
+// (amount * f + 2^23) >> 9 = amount * above * 128 + (amount * below >> 9) + 2^14, and nearly all of it is
+// about = (amount * (f >> 9) >> 10) + 16, at most 1 less. With `turned`, 31 minus the lower 5 bits of n, n >> 5 is
+// (about + turned) >> 5.
+constexpr std::int64_t most_in_16_bits = 511;
+Tile sharpened_in_16_bits(const Output& z, const Input& x, const Weights& weights, int step) {
+  const Tile amount = tile::min(tile::max(tile::detail::scalar(0), 0), static_cast<int>(most_in_16_bits));
+  const Tile sums = blurred_rows(z, x, weights, step);
+  const auto row = [&](int i) { return row_of(z, sums, weights.radius() + i); };
+  const Tile below = -weighted_sum(weights, row) & 65535;
+  const Tile blur = ((blurred_about(weights, row) + 190 + (below >> 8)) & 65535) >> 8;  // rounded up
+  const Tile middle = tile::cast<std::int32_t>(tile::load_like(x, z));
+  const Tile above = middle - tile::cast<std::int32_t>(blur);
+  const Tile part = tile::cast<std::int32_t>(below * (tile::cast<std::uint32_t>(amount) << 7) >> 16);
+  const Tile lower = above * (amount << 7) + part + (1 << 14);
+  const Tile turned = (~lower & 65535) >> 10 & 31;
+  const Tile about = (((above << 7) + tile::cast<std::int32_t>(below >> 9)) * (amount << 6) >> 16) + 16;
+  return tile::cast<std::uint8_t>(middle + ((about + turned) >> 5));
+}
+
 Tile sharpened_in_64_bits(const Output& z, const Input& x, const Weights& weights, int step) {
   const Tile amount = tile::cast<std::int64_t>(tile::detail::scalar(0));
   const Tile blur = blurred(z, x, weights, step);
@@ -210,13 +242,18 @@ Plan plan_sharpen(const Call& call) {
   const Weights weights = gaussian_weights(call.output.dtype, call["radius"].integer, checked_positive(call, "sigma"));
   const double amount = call["amount"].number;
   const auto fixed_amount = static_cast<std::int64_t>(std::round(amount * 256));
-  const bool is_small = std::abs(fixed_amount) <= most_in_32_bits;
-  const std::string variant = text(weights.to_string(), weights.is_fixed() && is_small ? " small" : "");
-  Plan plan = rows_plan(image, variant, [weights, is_small, step = image.step()] {
+  const int bits = fixed_amount >= 0 && fixed_amount <= most_in_16_bits ? 16
+                   : std::abs(fixed_amount) <= most_in_32_bits          ? 32
+                                                                        : 64;
+  const std::string variant = text(weights.to_string(), weights.is_fixed() ? text(" bits ", bits) : "");
+  Plan plan = rows_plan(image, variant, [weights, bits, step = image.step()] {
     const Output z;
     const Input x(0);
     if (weights.is_fixed()) {
-      return z.store(is_small ? sharpened_in_32_bits(z, x, weights, step) : sharpened_in_64_bits(z, x, weights, step));
+      const auto sharpened = bits == 16   ? sharpened_in_16_bits
+                             : bits == 32 ? sharpened_in_32_bits
+                                          : sharpened_in_64_bits;
+      return z.store(sharpened(z, x, weights, step));
     }
     const Tile middle = tile::load_like(x, z);
     z.store(middle + tile::detail::scalar(0) * (middle - blurred(z, x, weights, step)));

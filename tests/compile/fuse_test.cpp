@@ -218,6 +218,62 @@ TEST(Fuse, Blur_sharpen_and_grayscale_are_one) {
   }
 }
 
+// Of a chain from the last link on, what each link's output is read of alone is computed.
+void expect_skips(const Shape& first, const std::vector<Link>& links) {
+  std::mt19937_64 random(2);
+  std::vector<Bytes> values = {random_bytes(u8, first.elements(), random)};
+  std::vector<Traced> stages;
+  for (std::size_t i = 0; i < links.size(); ++i) {
+    stages.push_back(traced(links[i], i == 0 ? first : links[i - 1].output, u8));
+    Bytes next(static_cast<std::size_t>(links[i].output.elements()) + 64);
+    interpret_with(stages.back(), {next.data(), values.back().data()}, choose_tiling(stages.back().program));
+    values.push_back(std::move(next));
+  }
+  Traced whole = stages.back();
+  for (std::size_t i = links.size() - 1; i-- > 0;) {
+    const int input = static_cast<int>(whole.program.buffers.size()) - 1;
+    const Fused fused = fuse(whole.program, input, stages[i].program, std::vector{-1});
+    ASSERT_TRUE(fused.program) << fused.reason;
+    EXPECT_TRUE(fused.skips) << links[i].kernel;
+    whole.program = *fused.program;
+    whole.shapes.push_back(stages[i].shapes[1]);
+    whole.scalars.insert(whole.scalars.end(), stages[i].scalars.begin(), stages[i].scalars.end());
+  }
+  Bytes found(values.back().size());
+  std::vector<std::byte*> buffers(whole.program.buffers.size(), nullptr);
+  buffers.front() = found.data();
+  buffers.back() = values.front().data();
+  const std::int64_t elements = links.back().output.elements();
+  for (const bool is_apart : {false, true}) {
+    if (is_apart) take_apart_groups(whole.program);
+    ir::verify(whole.program);
+    Tiling tiling = choose_tiling(whole.program);
+    for (std::int64_t& extent : tiling.extents) extent = extent == 0 ? 0 : 5;
+    constexpr std::int64_t few = 200;  // the interpreter takes its time
+    if (elements < few) {
+      interpret_with(whole, buffers, tiling);
+      expect_same(values.back(), found, u8, elements, "interpreted in small tiles");
+    }
+    std::ranges::fill(found, std::byte{});
+    const auto compiled = compile(whole.program);
+    const std::vector<std::int64_t> dims = flat(whole.shapes);
+    const Arguments arguments{buffers.data(), dims.data(), whole.scalars.data()};
+    compiled->run(arguments, 0, compiled->tiles(arguments, 2));
+    expect_same(values.back(), found, u8, elements, "compiled");
+  }
+}
+
+TEST(Fuse, What_nobody_reads_is_not_computed) {
+  const std::vector<Shape> sizes = {{5, 7, 4}, {1, 1, 4}, {18, 21, 4}, {2, 300, 4}, {140, 40, 4}, {3, 1100, 4}};
+  for (const Shape& size : sizes) {
+    const Link gray = {"grayscale", {size[0], size[1]}, u8}, blur = {"gaussian_blur", size, u8, {{"radius", 3}}};
+    const Link sharpen = {"sharpen", size, u8, {{"amount", 0.5}}}, box = {"box_blur", size, u8, {{"radius", 2}}};
+    expect_skips(size, {blur, sharpen, gray});
+    expect_skips(size, {box, gray});
+    expect_skips(size, {{"brightness_contrast", size, u8, {{"contrast", 1.5}}}, blur, gray});
+  }
+}
+
 TEST(Fuse, Products_and_convolutions_go_on_point_by_point) {
   const auto expect_epilogue = [](const Shape& first, const std::vector<Link>& links) {
     const Traced writer = traced(links[0], first, f32);

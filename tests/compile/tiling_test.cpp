@@ -109,7 +109,7 @@ TEST(Tiles, Are_cut_with_their_neighbours) {
                   const tile::Tile wide = Input(0).at({z.index(0, 1, 1), z.index(1)});
                   z.store(slice(wide, {2, 0}, {z.tile_dim(0), z.tile_dim(1)}));
                 }),
-            (Extents{64, 1024}));
+            (Extents{128, 1024}));
 }
 
 TEST(Tiles, Are_counted) {

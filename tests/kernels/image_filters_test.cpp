@@ -1,6 +1,9 @@
 #include "support/expect_error.hpp"
 #include "support/images.hpp"
 
+#include <algorithm>
+#include <random>
+
 namespace tessera::test {
 namespace {
 
@@ -91,6 +94,39 @@ TEST(Sharpen, KeepsChannelsApart) {
   EXPECT_EQ(channel_of(z, 3, 0), (U8{95, 131, 95}));
   EXPECT_EQ(channel_of(z, 3, 1), (U8{7, 7, 7}));
   EXPECT_EQ(channel_of(z, 3, 2), (U8{0, 0, 255}));
+}
+
+// 116 and 70 to each side, exactly: sums with 16 bits behind the point, the amount with 8 more, rounded once.
+std::int64_t sharpened(const Bytes& x, std::int64_t row, std::int64_t column, std::int64_t amount) {
+  const auto at = [&](std::int64_t i, std::int64_t j) {
+    i = std::clamp<std::int64_t>(i, 0, x.shape[0] - 1);
+    j = std::clamp<std::int64_t>(j, 0, x.shape[1] - 1);
+    return std::int64_t{x.values[static_cast<std::size_t>(i * x.shape[1] + j)]};
+  };
+  constexpr std::int64_t weights[] = {70, 116, 70};
+  std::int64_t blur = 0;
+  for (std::int64_t i = -1; i <= 1; ++i) {
+    for (std::int64_t j = -1; j <= 1; ++j) blur += weights[i + 1] * weights[j + 1] * at(row + i, column + j);
+  }
+  const std::int64_t middle = at(row, column);
+  const std::int64_t sum = (middle << 24) + amount * ((middle << 16) - blur) + (1 << 23);
+  return std::clamp<std::int64_t>(sum >> 24, 0, 255);
+}
+
+TEST(Sharpen, IsExactForEveryAmount) {
+  std::mt19937 random(5);
+  Bytes x{{64, 96}, {}};
+  for (std::int64_t i = 0; i < x.shape.elements(); ++i) {
+    const unsigned any = random() % 256, kind = random() % 4;
+    x.values.push_back(static_cast<Byte>(kind == 0 ? 0 : kind == 1 ? 255 : any));
+  }
+  for (std::int64_t amount = -3; amount < 515; ++amount) {
+    const U8 z = run_like("sharpen", x, {{"amount", static_cast<double>(amount) / 256}});
+    for (std::int64_t i = 0; i < x.shape.elements(); ++i) {
+      const std::int64_t wanted = sharpened(x, i / x.shape[1], i % x.shape[1], amount);
+      ASSERT_EQ(std::int64_t{z[static_cast<std::size_t>(i)]}, wanted) << "at " << i << ", amount " << amount;
+    }
+  }
 }
 
 TEST(Sharpen, OfFloats) {

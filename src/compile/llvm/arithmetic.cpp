@@ -161,8 +161,11 @@ Value* Emitter::apply(ir::Id id, std::span<Value*> x) {
   if (op.code == Code::convert || op.code == Code::nearest) return converted_narrow(id, x[0]);
   if (op.code == Code::abs && ir::is_integer(op.type) && !widths().range(operands[0]).is_signed()) return x[0];
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = resized(operands[i], x[i], bits);
-  if (const auto product = widths().high_product(id); product.factor != ir::none) {
-    return upper_half(x[0], product.constant);
+  if (const auto product = widths().high_product(id); product.a != ir::none) {
+    Value* other = product.b == ir::none
+                       ? llvm::ConstantInt::get(x[0]->getType(), static_cast<std::uint64_t>(product.constant))
+                       : x[1];
+    return upper_half(x[0], other, product.is_signed);
   }
   if (widths().average(id).a != ir::none) return average(x[0], x[1]);
 
@@ -185,31 +188,42 @@ Value* Emitter::apply(ir::Id id, std::span<Value*> x) {
   }
 }
 
-// Of a product of 16-bit numbers. LLVM finds the instruction for the plain form only now and then: x86 is told.
-Value* Emitter::upper_half(Value* a, std::int64_t constant) {
+// What x86 has an instruction for, which LLVM finds in the plain form only now and then, or after a long search: in
+// vectors of as many bits as a register. Null where there is none.
+Value* Emitter::in_registers(const RegisterForms& forms, Value* a, Value* b) {
   const auto* type = llvm::dyn_cast<llvm::FixedVectorType>(a->getType());
-  const unsigned count = type ? type->getNumElements() : 1;
-  const unsigned fit = host_.vector_bits / 16;
-  if (count % fit != 0 || !llvm::Triple(module_.getTargetTriple()).isX86()) {
-    llvm::Type* wide = like(b_.getInt32Ty(), a);
-    Value* product =
-        b_.CreateMul(b_.CreateZExt(a, wide), llvm::ConstantInt::get(wide, static_cast<std::uint64_t>(constant)));
-    return b_.CreateTrunc(b_.CreateLShr(product, llvm::ConstantInt::get(wide, 16)), a->getType());
-  }
-  const ID id = fit == 32   ? llvm::Intrinsic::x86_avx512_pmulhu_w_512
-                : fit == 16 ? llvm::Intrinsic::x86_avx2_pmulhu_w
-                            : llvm::Intrinsic::x86_sse2_pmulhu_w;
+  const unsigned fit = host_.vector_bits / a->getType()->getScalarSizeInBits();
+  if (!type || type->getNumElements() % fit != 0 || !llvm::Triple(module_.getTargetTriple()).isX86()) return nullptr;
+  const ID id = host_.vector_bits == 512 ? forms.of_512 : host_.vector_bits == 256 ? forms.of_256 : forms.of_128;
   llvm::SmallVector<Value*, 8> parts;
-  for (unsigned first = 0; first < count; first += fit) {
-    Value* part = b_.CreateShuffleVector(a, llvm::createSequentialMask(first, fit, 0));
-    Value* factor = llvm::ConstantInt::get(part->getType(), static_cast<std::uint64_t>(constant));
-    parts.push_back(b_.CreateIntrinsic(id, {}, {part, factor}));
+  for (unsigned first = 0; first < type->getNumElements(); first += fit) {
+    const auto part = [&](Value* of) { return b_.CreateShuffleVector(of, llvm::createSequentialMask(first, fit, 0)); };
+    parts.push_back(b_.CreateIntrinsic(id, {}, {part(a), part(b)}));
   }
   return llvm::concatenateVectors(b_, parts);
 }
 
-// Rounded up, in the form that LLVM knows as one instruction.
+// The upper half of a product of 16-bit numbers.
+Value* Emitter::upper_half(Value* a, Value* b, bool is_signed) {
+  constexpr RegisterForms unsigned_forms = {llvm::Intrinsic::x86_sse2_pmulhu_w, llvm::Intrinsic::x86_avx2_pmulhu_w,
+                                            llvm::Intrinsic::x86_avx512_pmulhu_w_512};
+  constexpr RegisterForms signed_forms = {llvm::Intrinsic::x86_sse2_pmulh_w, llvm::Intrinsic::x86_avx2_pmulh_w,
+                                          llvm::Intrinsic::x86_avx512_pmulh_w_512};
+  if (Value* half = in_registers(is_signed ? signed_forms : unsigned_forms, a, b)) return half;
+  llvm::Type* wide = like(b_.getInt32Ty(), a);
+  const auto widened = [&](Value* x) { return is_signed ? b_.CreateSExt(x, wide) : b_.CreateZExt(x, wide); };
+  Value* product = b_.CreateMul(widened(a), widened(b));
+  return b_.CreateTrunc(b_.CreateLShr(product, llvm::ConstantInt::get(wide, 16)), a->getType());
+}
+
+// (a + b + 1) >> 1, which fits where a and b fit.
 Value* Emitter::average(Value* a, Value* b) {
+  constexpr RegisterForms of_bytes = {llvm::Intrinsic::x86_sse2_pavg_b, llvm::Intrinsic::x86_avx2_pavg_b,
+                                      llvm::Intrinsic::x86_avx512_pavg_b_512};
+  constexpr RegisterForms of_halves = {llvm::Intrinsic::x86_sse2_pavg_w, llvm::Intrinsic::x86_avx2_pavg_w,
+                                       llvm::Intrinsic::x86_avx512_pavg_w_512};
+  const bool is_byte = a->getType()->getScalarSizeInBits() == 8;
+  if (Value* mean = in_registers(is_byte ? of_bytes : of_halves, a, b)) return mean;
   llvm::Type* wide = like(b_.getInt32Ty(), a);
   Value* one = llvm::ConstantInt::get(wide, 1);
   Value* sum = b_.CreateAdd(b_.CreateAdd(b_.CreateZExt(a, wide), b_.CreateZExt(b, wide)), one);

@@ -11,9 +11,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 #include <map>
-#include <set>
 #include <span>
-#include <tuple>
 #include <vector>
 
 namespace tessera::compile {
@@ -57,6 +55,16 @@ class Emitter {
 
   struct Stage;  // a loop nest over the points of one value
 
+  // Of the memory `ahead` bytes after a place and some bytes.
+  struct Prefetch {
+    llvm::Value* base = nullptr;
+    llvm::Value* start = nullptr;
+    std::int64_t bytes = 0;
+    llvm::Type* element = nullptr;
+    llvm::Value* ahead = nullptr;
+    bool is_write = false;
+  };
+
   // Values at points (values.cpp).
   Values eval(ir::Id id, const Points& points);
   Lanes eval(ir::Id id, const Point& point) { return eval(id, Points{point})[0]; }
@@ -87,7 +95,11 @@ class Emitter {
   Lanes elementwise(ir::Id id, std::span<const Lanes> operands);
   llvm::Value* resized(ir::Id id, llvm::Value* value, int bits);  // an integer in more bits, or its lower ones
   Lanes resized(ir::Id id, Lanes value, int bits);
-  llvm::Value* upper_half(llvm::Value* a, std::int64_t constant);
+  struct RegisterForms {  // of an instruction, by the bits of registers
+    llvm::Intrinsic::ID of_128, of_256, of_512;
+  };
+  llvm::Value* in_registers(const RegisterForms& forms, llvm::Value* a, llvm::Value* b);
+  llvm::Value* upper_half(llvm::Value* a, llvm::Value* b, bool is_signed);
   llvm::Value* average(llvm::Value* a, llvm::Value* b);
   llvm::Value* shifted(ir::Code code, bool is_signed, llvm::Value* a, std::int64_t amount);
   llvm::Value* converted_narrow(ir::Id id, llvm::Value* x);
@@ -134,7 +146,8 @@ class Emitter {
                              llvm::Value*& is_inside);
   // With `ahead`: what lies that many bytes further on will be needed too.
   Lanes load_from(llvm::Value* base, llvm::Type* element, const Lanes& offset, llvm::Value* ahead = nullptr);
-  llvm::Value* bytes_ahead(const ir::Op& op);
+  llvm::Value* bytes_ahead(int buffer);
+  llvm::Value* bytes_ahead(const ir::Op& op) { return op.code == ir::Code::load ? bytes_ahead(op.index) : nullptr; }
   llvm::Value* load_lane_by_lane(const ir::Op& op, const Source& source, const Values& indices);
   llvm::Value* load_scalar_checked(const ir::Op& op, const Source& source, std::span<llvm::Value* const> indices);
   llvm::Value* from_memory(ir::Type type, llvm::Value* value);
@@ -146,7 +159,8 @@ class Emitter {
     return dims_[static_cast<std::size_t>(buffer)][static_cast<std::size_t>(axis)];
   }
   Lanes offset_of(std::span<const Lanes> indices, std::span<llvm::Value* const> extents);
-  void prefetch(llvm::Value* base, llvm::Value* place, llvm::Type* element, llvm::Value* ahead);
+  void prefetch(Prefetch wanted);
+  void emit_prefetches();
 
   // Loop nests and functions (stages.cpp).
   void emit_scratch_function();
@@ -154,7 +168,8 @@ class Emitter {
   void emit_kernel(const char* name, bool streaming);
   void emit_tile(llvm::Value* tile_number);
   void emit_region(int region);
-  void emit_materialised(ir::Id id);
+  void emit_materialised(ir::Id id, const std::vector<ir::Id>& others);
+  std::vector<ir::Id> loads_along_with(ir::Id id) const;
   void emit_row_reduction(ir::Id id);
   void emit_loop_stage(ir::Id id);
   void emit_store();
@@ -164,11 +179,13 @@ class Emitter {
   void emit_row_body(const Stage& stage, const Points& rows, llvm::Value* j, int lanes, int vectors);
   std::pair<llvm::Value*, llvm::Value*> safe_range(const Stage& stage, const Points& rows, llvm::Value* extent);
   int row_axis(const ir::Op& load) const;
+  bool is_row_load(ir::Id id) const;  // that may be over the border along a row
   void find_row_loads(ir::Id id, ir::Id extent, std::vector<ir::Id>& found, std::vector<bool>& seen) const;
   bool is_own_stage(ir::Id id) const;
   const Widths& widths() const { return *analysis_.widths; }
   bool is_materialised(ir::Id id) const { return analysis_.is_materialised[static_cast<std::size_t>(id)]; }
   void use_lanes(int bits);
+  bool has_stages() const;
   int vectors_for(int cost) const;
   Values compute_anew(ir::Id id, const Points& points);
   std::vector<ir::Id> kept_values() const;
@@ -202,9 +219,9 @@ class Emitter {
   llvm::Value* scratch_ = nullptr;
   std::map<ir::Id, llvm::Value*> scratch_of_;
   std::map<ir::Id, llvm::Value*> spare_of_;  // of carried values: where the next ones go
-  // Lines that the loop body has asked for: of a buffer, from a place on.
-  std::set<std::tuple<llvm::Value*, llvm::Value*, std::int64_t>> prefetched_;
-  ir::Id computing_ = ir::none;  // the materialised value that is computed now
+  std::vector<Prefetch> prefetches_;         // that the loop body being emitted wants
+  llvm::BasicBlock* body_block_ = nullptr;   // where it begins
+  ir::Id computing_ = ir::none;              // the materialised value that is computed now
   std::vector<llvm::Value*> origins_, blocks_, tile_dims_;
 };
 

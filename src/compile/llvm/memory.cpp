@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <llvm/Analysis/VectorUtils.h>
+#include <llvm/IR/IntrinsicInst.h>
 
 namespace tessera::compile {
 
@@ -20,6 +21,19 @@ bool is_one(const Value* value) {
 
 // Strides up to which neighbours are loaded together and picked apart.
 constexpr std::int64_t most_in_group = 4;
+
+constexpr std::int64_t cache_line = 64;
+
+// Whether two places are computed alike.
+bool is_same_place(const Value* a, const Value* b) {
+  if (a == b) return true;
+  const auto* first = llvm::dyn_cast<llvm::Instruction>(a);
+  const auto* second = llvm::dyn_cast<llvm::Instruction>(b);
+  const bool is_sum =
+      first && second && (llvm::isa<llvm::BinaryOperator>(first) || llvm::isa<llvm::IntrinsicInst>(first));
+  if (!is_sum || !first->isSameOperationAs(second)) return false;
+  return std::ranges::equal(first->operand_values(), second->operand_values(), is_same_place);
+}
 
 llvm::Align align_of(const llvm::Type* element) {
   return llvm::Align(static_cast<std::uint64_t>(element->getScalarSizeInBits()) / 8);
@@ -47,13 +61,17 @@ Emitter::Lanes Emitter::place_of(const Source& source, std::span<const Lanes> in
   return offset_of(places, source.present);
 }
 
-// The number that is added to an index last, which tells the channels of a pixel apart.
+// Which of a group of `step` elements an index means, by the numbers that are added in it: it tells the channels of a
+// pixel apart, and loads of several channels have the groups in common.
 std::int64_t Emitter::which_of_group(Id index, std::int64_t step) const {
-  const ir::Op& op = program_[index];
-  std::int64_t which = 0;
-  if (op.code != Code::add) return 0;
-  if (!ir::is_constant(program_, op.operands[1], which)) ir::is_constant(program_, op.operands[0], which);
-  return which > 0 && which < step ? which : 0;
+  const std::function<std::int64_t(Id)> number_in = [&](Id id) -> std::int64_t {
+    const ir::Op& op = program_[id];
+    std::int64_t number = 0;
+    if (ir::is_constant(program_, id, number)) return number % step;
+    if (op.code == Code::add) return (number_in(op.operands[0]) + number_in(op.operands[1])) % step;
+    return 0;
+  };
+  return (number_in(index) + step) % step;
 }
 
 // The groups of which a load takes one each, if they are surely all there.
@@ -76,10 +94,16 @@ Emitter::Group Emitter::group_of(const ir::Op& op, const Lanes& place, bool is_s
 
 Emitter::Lanes Emitter::load_group(const ir::Op& op, const Source& source, const Lanes& place, const Group& group) {
   Value* first = add_places(uniform(place.base), uniform(i64(-group.which))).base;
-  if (Value* ahead = bytes_ahead(op)) prefetch(source.base, first, source.element, ahead);
   Value* address = element_at(source.element, source.base, first);
   const unsigned bits = source.element->getScalarSizeInBits();
   const auto lanes = static_cast<unsigned>(lanes_), step = static_cast<unsigned>(group.step);
+  if (Value* ahead = bytes_ahead(op)) {
+    const std::int64_t line_elements = std::max<std::int64_t>(1, cache_line * 8 / bits);
+    for (std::int64_t done = 0; done < group.step * lanes_; done += line_elements) {
+      Value* at = add_places(uniform(first), uniform(i64(done))).base;
+      prefetch({source.base, at, 0, source.element, ahead, false});
+    }
+  }
   if (source.element->isIntegerTy(8) && step != 3) {  // a group is one number: shifts are quicker than shuffles
     auto* of = llvm::FixedVectorType::get(b_.getIntNTy(bits * step), lanes);
     Value* groups = b_.CreateAlignedLoad(of, address, align_of(source.element));
@@ -224,7 +248,7 @@ Value* Emitter::inside_border(const ir::Op& op, std::size_t axis, Value* index, 
   if (step > 1) {
     within = below(index, i64(step));
     index = b_.CreateExactSDiv(b_.CreateSub(index, within), i64(step));
-    extent = b_.CreateExactSDiv(extent, i64(step));
+    extent = b_.CreateSDiv(extent, i64(step));
   }
   Value* last = b_.CreateSub(extent, i64(1));
   switch (op.border) {
@@ -299,10 +323,11 @@ Value* Emitter::to_memory(ir::Type type, Value* value) {
   return b_.CreateZExt(value, like(memory_type(type), value));
 }
 
+// The address of the place without its number may be outside of the buffer.
 Value* Emitter::element_at(llvm::Type* element, Value* base, Value* place) {
   const auto [start, number] = without_number(place);
-  Value* address = b_.CreateInBoundsGEP(element, base, start);
-  return number == 0 ? address : b_.CreateInBoundsGEP(element, address, i64(number));
+  if (number == 0) return b_.CreateInBoundsGEP(element, base, start);
+  return b_.CreateGEP(element, b_.CreateGEP(element, base, start), i64(number));
 }
 
 Emitter::Lanes Emitter::load_from(Value* base, llvm::Type* element, const Lanes& offset, Value* ahead) {
@@ -314,7 +339,7 @@ Emitter::Lanes Emitter::load_from(Value* base, llvm::Type* element, const Lanes&
   auto* of = llvm::FixedVectorType::get(element, static_cast<unsigned>(lanes_));
   if (!offset.is_vector && is_one(offset.stride)) {
     Value* address = element_at(element, base, offset.base);
-    if (ahead) prefetch(base, offset.base, element, ahead);
+    if (ahead) prefetch({base, offset.base, 0, element, ahead, false});
     return varying(b_.CreateAlignedLoad(of, address, align));
   }
   Value* value = llvm::PoisonValue::get(of);
@@ -333,36 +358,57 @@ Emitter::Lanes Emitter::load_from(Value* base, llvm::Type* element, const Lanes&
 }
 
 // How far ahead of a load the memory is asked for; null where it is not worth it.
-Value* Emitter::bytes_ahead(const ir::Op& op) {
-  if (op.code != Code::load) return nullptr;
+Value* Emitter::bytes_ahead(int buffer) {
   // What measured best for two streams in and one out at 64 MiB, on a Xeon with AVX-512. Zen 3, which stands here for
-  // the processors without, lost 7 % of its speed by it on a busy machine.
+  // the processors without, lost 7 % of its speed by it on a busy machine, but only if there is little to compute: else
+  // it has too few loads under way, and ten multiplications took 1.35 times as long as one, with this 1.08 times.
   constexpr std::int64_t along_the_row = 2048;
-  if (streaming_) return host_.level == VectorLevel::avx512 ? i64(along_the_row) : nullptr;
-  // In a tile with stages: the next row. The rows of a tile are pieces that the processor does not foresee, and what
-  // waits for each of them took a fifth of a blur's time.
+  constexpr int little = 8;
+  if (streaming_) {
+    const bool helps = host_.level == VectorLevel::avx512 || analysis_.cost > little;
+    return helps ? i64(along_the_row) : nullptr;
+  }
+  // In a tile with stages: the next row, of what the stages read and of the output. The rows of a tile are pieces that
+  // the processor does not foresee; waiting for each of them took a fifth of a blur's time.
   const bool is_cut = !tiling_.extents.empty() && tiling_.extents.back() > 1;
-  const std::vector<Value*>& dims = dims_[static_cast<std::size_t>(op.index)];
-  if (!is_cut || computing_ == ir::none || dims.size() < 2) return nullptr;
-  const int bits = ir::bits_of(program_.buffers[static_cast<std::size_t>(op.index)].type);
+  const bool is_first_use = has_stages() && (buffer == 0 || computing_ != ir::none);
+  const std::vector<Value*>& dims = dims_[static_cast<std::size_t>(buffer)];
+  if (lanes_ == 1 || !is_cut || !is_first_use || dims.size() < 2) return nullptr;
+  const int bits = ir::bits_of(program_.buffers[static_cast<std::size_t>(buffer)].type);
   return b_.CreateMul(dims.back(), i64(bits / 8));
 }
 
-// Once a cache line, not for each of the neighbours that are loaded from it.
-void Emitter::prefetch(Value* base, Value* place, llvm::Type* element, Value* ahead) {
-  constexpr std::int64_t line = 64;
-  const auto [start, number] = without_number(place);
-  const std::int64_t bytes = number * static_cast<std::int64_t>(element->getScalarSizeInBits()) / 8;
-  if (bytes < 0 || !prefetched_.emplace(base, start, bytes / line).second) return;
-  Value* address = b_.CreateGEP(element, base, start);
-  Value* at = b_.CreateGEP(b_.getInt8Ty(), address, b_.CreateAdd(ahead, i64(bytes / line * line)));
-  b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {at->getType()}, {at, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+// Once a cache line, not for each of the neighbours that are loaded from it; and when all that the loop body loads is
+// loaded, since LLVM takes no two loads together across a prefetch.
+void Emitter::prefetch(Prefetch wanted) {
+  const auto [start, number] = without_number(wanted.start);
+  const std::int64_t bytes = number * static_cast<std::int64_t>(wanted.element->getScalarSizeInBits()) / 8;
+  wanted.start = start;
+  wanted.bytes = bytes / cache_line * cache_line;
+  const auto is_same = [&](const Prefetch& other) {
+    return other.base == wanted.base && other.bytes == wanted.bytes && is_same_place(other.start, wanted.start);
+  };
+  if (bytes < 0 || std::ranges::any_of(prefetches_, is_same)) return;
+  prefetches_.push_back(wanted);
+  if (b_.GetInsertBlock() != body_block_) emit_prefetches();  // what is computed here is not known at the end
+}
+
+void Emitter::emit_prefetches() {
+  for (const Prefetch& wanted : prefetches_) {
+    Value* address = b_.CreateGEP(wanted.element, wanted.base, wanted.start);
+    Value* at = b_.CreateGEP(b_.getInt8Ty(), address, b_.CreateAdd(wanted.ahead, i64(wanted.bytes)));
+    b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {at->getType()},
+                       {at, b_.getInt32(wanted.is_write ? 1 : 0), b_.getInt32(3), b_.getInt32(1)});
+  }
+  prefetches_.clear();
 }
 
 int Emitter::scratch_bits(Id id) const {
   const int bits = widths().bits[static_cast<std::size_t>(id)];
   // What a loop carries and nobody asks for has its place all the same.
-  return widths().is_narrow(id) && bits != 0 ? bits : ir::bits_of(program_[id].type);
+  if (!widths().is_narrow(id) || bits == 0) return ir::bits_of(program_[id].type);
+  // In memory a number may have fewer bits than processors compute in: the pixels between two filters are bytes.
+  return std::min(bits, bits_for(widths().range(id)));
 }
 
 llvm::Type* Emitter::scratch_type(Id id) {

@@ -46,6 +46,7 @@ bool is_place(const ir::Program& program, Id id) {
 // A loop nest: what is computed (`root`, at the nest's own points), and what to do at some points.
 struct Emitter::Stage {
   Id root = ir::none;
+  std::vector<Id> others = {};  // that are computed along with it
   std::function<void(const Points&)> body;
   int vectors = 1;                                          // at a time along the last axis
   int rows = 1;                                             // at a time along the one before it
@@ -76,9 +77,8 @@ void Emitter::use_lanes(int bits) {
 bool Emitter::can_stream() const {
   constexpr int smallest_vector = 16;
   constexpr int largest_cost = 64;
-  const bool has_stages = std::ranges::find(analysis_.is_materialised, true) != analysis_.is_materialised.end();
   const int bytes = natural_lanes_ * ir::bits_of(program_.buffers[0].type) / 8;
-  return bytes >= smallest_vector && analysis_.cost <= largest_cost && !has_stages && program_.regions.size() == 1 &&
+  return bytes >= smallest_vector && analysis_.cost <= largest_cost && !has_stages() && program_.regions.size() == 1 &&
          program_.buffers[0].rank() > 0;
 }
 
@@ -104,7 +104,7 @@ void Emitter::begin_function(llvm::Function* function) {
   known_.emplace_back();
   safe_loads_.clear();
   safe_places_.clear();
-  prefetched_.clear();
+  prefetches_.clear();
   lanes_ = 1;
   function->addFnAttr(llvm::Attribute::NoUnwind);
   b_.SetInsertPoint(llvm::BasicBlock::Create(context_, "entry", function));
@@ -254,16 +254,39 @@ void Emitter::emit_tile(Value* number) {
   emit_store();
 }
 
+// The loads that can be kept for the tile along with one that is: of the same memory, the same points.
+std::vector<Id> Emitter::loads_along_with(Id id) const {
+  const ir::Op& op = program_[id];
+  const auto goes_along = [&](Id other) {
+    const ir::Op& load = program_[other];
+    return load.code == Code::load && load.index == op.index && load.shape == op.shape && is_own_stage(other) &&
+           std::ranges::all_of(load.operands, [&](Id index) { return is_place(program_, index); });
+  };
+  std::vector<Id> found;
+  if (!goes_along(id)) return found;
+  for (Id other : program_.regions[static_cast<std::size_t>(op.region)].ops) {
+    if (other > id && analysis_.is_live[static_cast<std::size_t>(other)] && goes_along(other)) found.push_back(other);
+  }
+  return found;
+}
+
 void Emitter::emit_region(int region) {
+  std::vector<Id> done;
   for (Id id : program_.regions[static_cast<std::size_t>(region)].ops) {
     const auto at = static_cast<std::size_t>(id);
-    if (!analysis_.is_live[at]) continue;
+    if (!analysis_.is_live[at] || std::ranges::find(done, id) != done.end()) continue;
     if (program_[id].code == Code::loop && !analysis_.is_inline_loop[at]) {
       emit_loop_stage(id);
     } else if (is_own_stage(id)) {
-      emit_materialised(id);
+      const std::vector<Id> others = loads_along_with(id);
+      done.insert(done.end(), others.begin(), others.end());
+      emit_materialised(id, others);
     }
   }
+}
+
+bool Emitter::has_stages() const {
+  return std::ranges::find(analysis_.is_materialised, true) != analysis_.is_materialised.end();
 }
 
 int Emitter::vectors_for(int cost) const {
@@ -272,7 +295,7 @@ int Emitter::vectors_for(int cost) const {
   return are_lanes_doubled_ ? std::max(1, vectors / 2) : vectors;
 }
 
-void Emitter::emit_materialised(Id id) {
+void Emitter::emit_materialised(Id id, const std::vector<Id>& others) {
   const ir::Op& op = program_[id];
   use_lanes(analysis_.lane_bits_of(id));
   const Scope scope(known_);
@@ -282,11 +305,16 @@ void Emitter::emit_materialised(Id id) {
   }
   Stage stage;
   stage.root = id;
-  stage.vectors = is_reduction(op.code) ? 4 : 2;
+  stage.others = others;
+  stage.vectors = is_reduction(op.code) ? 4 : others.empty() ? 2 : 1;
   stage.can_repeat = true;
   stage.body = [&, id](const Points& points) {
-    const Values values = compute_anew(id, points);
-    for (std::size_t i = 0; i < points.size(); ++i) to_scratch(id, points[i], values[i]);
+    const auto keep = [&](Id value) {
+      const Values values = compute_anew(value, points);
+      for (std::size_t i = 0; i < points.size(); ++i) to_scratch(value, points[i], values[i]);
+    };
+    keep(id);
+    for (Id other : others) keep(other);
   };
   emit_nest(extents_of(id), stage);
 }
@@ -458,7 +486,10 @@ void Emitter::emit_store() {
     }
     const Values values = eval_whole(value, asked);
     for (std::size_t i = 0; i < points.size(); ++i) {
-      store_at(buffers_[0], type, offset(points[i]), values[i], streaming_ && lanes_ > 1);
+      const Lanes at = offset(points[i]);
+      store_at(buffers_[0], type, at, values[i], streaming_ && lanes_ > 1);
+      Value* ahead = streaming_ ? nullptr : bytes_ahead(0);
+      if (ahead) prefetch({buffers_[0], at.base, 0, memory_type(type), ahead, true});
     }
   };
   emit_nest(extents, stage);
@@ -499,7 +530,7 @@ void Emitter::emit_axis(const std::vector<Value*>& extents, const Stage& stage, 
 void Emitter::emit_row_body(const Stage& stage, const Points& rows, Value* j, int lanes, int vectors) {
   const Scope scope(known_);
   lanes_ = lanes;
-  prefetched_.clear();
+  body_block_ = b_.GetInsertBlock();
   Points points;
   for (const Point& row : rows) {
     for (int u = 0; u < vectors; ++u) {
@@ -513,6 +544,7 @@ void Emitter::emit_row_body(const Stage& stage, const Points& rows, Value* j, in
     for (const Point& point : points) safe_places_.push_back(point.back());
   }
   stage.body(points);
+  emit_prefetches();
   safe_places_.clear();
   lanes_ = 1;
 }
@@ -535,6 +567,13 @@ int Emitter::row_axis(const ir::Op& load) const {
   return found;
 }
 
+bool Emitter::is_row_load(Id id) const {
+  const ir::Op& op = program_[id];
+  if (op.code != Code::load && op.code != Code::pick) return false;
+  const int axis = row_axis(op);
+  return axis >= 0 && !is_inside(op, static_cast<std::size_t>(axis));
+}
+
 // Loads that may be over the border along a row, where that depends on the last coordinate of the stage's points alone.
 void Emitter::find_row_loads(Id id, Id extent, std::vector<Id>& found, std::vector<bool>& seen) const {
   if (seen[static_cast<std::size_t>(id)]) return;
@@ -545,9 +584,8 @@ void Emitter::find_row_loads(Id id, Id extent, std::vector<Id>& found, std::vect
     for (Id result : body.results) find_row_loads(result, extent, found, seen);
   } else if (op.shape.empty() || op.shape.back() != extent || analysis_.is_materialised[static_cast<std::size_t>(id)]) {
     return;
-  } else if (op.code == Code::load || op.code == Code::pick) {
-    const int axis = row_axis(op);
-    if (axis >= 0 && !is_inside(op, static_cast<std::size_t>(axis))) found.push_back(id);
+  } else if (is_row_load(id)) {
+    found.push_back(id);
   } else if (is_elementwise(op.code) || op.code == Code::broadcast || op.code == Code::mma || op.code == Code::result) {
     for (Id operand : op.operands) find_row_loads(operand, extent, found, seen);
   }
@@ -564,8 +602,8 @@ std::pair<Value*, Value*> Emitter::safe_range(const Stage& stage, const Points& 
     const ir::Op& root = program_[stage.root];
     if (is_materialised(stage.root)) {
       for (Id operand : root.operands) find_row_loads(operand, root.shape.back(), loads, seen);
-      if (root.code == Code::load || root.code == Code::pick)
-        find_row_loads(stage.root, root.shape.back(), loads, seen);
+      if (is_row_load(stage.root)) loads.push_back(stage.root);
+      std::ranges::copy_if(stage.others, std::back_inserter(loads), [&](Id other) { return is_row_load(other); });
     } else {
       find_row_loads(stage.root, root.shape.back(), loads, seen);
     }

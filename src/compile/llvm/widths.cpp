@@ -15,6 +15,7 @@ namespace {
 
 constexpr int half_bits = 16;  // processors compute in no fewer, but for u8 as such
 constexpr Range half_word = {0, 65535};
+constexpr Range signed_half_word = {-32768, 32767};
 
 bool moves_points(Code code) {
   return code == Code::broadcast || code == Code::reshape || code == Code::transpose || code == Code::slice ||
@@ -98,17 +99,24 @@ Widths::HighProduct Widths::high_product(Id id) const {
   const std::int64_t shift = range(op.operands[1]).low;
   const Id inner = op.operands[0];
   const Op& product = program_[inner];
+  // A product of u8 wraps around.
   const bool is_plain =
-      product.code == Code::mul && !range(inner).is_signed() && !is_materialised_[static_cast<std::size_t>(inner)];
+      product.code == Code::mul && op.type != Type::u8 && !is_materialised_[static_cast<std::size_t>(inner)];
   if (!is_plain || shift < 1 || shift > half_bits) return {};
-  for (std::size_t side = 0; side < 2; ++side) {
-    const Id factor = product.operands[side];
-    std::int64_t constant = 0;
-    if (ir::is_constant(program_, product.operands[1 - side], constant) && constant > 0 &&
-        constant <= half_word.high >> (half_bits - shift) && is_narrow(factor) && half_word.contains(range(factor))) {
-      return {factor, constant << (half_bits - shift)};
+  const Id a = product.operands[0], b = product.operands[1];
+  const auto are_in = [&](const Range& all) { return all.contains(range(a)) && all.contains(range(b)); };
+  if (!range(inner).is_signed()) {
+    for (std::size_t side = 0; side < 2; ++side) {
+      const Id factor = product.operands[side];
+      std::int64_t constant = 0;
+      if (ir::is_constant(program_, product.operands[1 - side], constant) && constant > 0 &&
+          constant <= half_word.high >> (half_bits - shift) && is_narrow(factor) && half_word.contains(range(factor))) {
+        return {.a = factor, .constant = constant << (half_bits - shift)};
+      }
     }
+    if (shift == half_bits && are_in(half_word)) return {.a = a, .b = b};
   }
+  if (shift == half_bits && are_in(signed_half_word)) return {.a = a, .b = b, .is_signed = true};
   return {};
 }
 
@@ -129,7 +137,9 @@ Widths::Average Widths::average(Id id) const {
 }
 
 std::vector<Id> Widths::operands_of(Id id) const {
-  if (const HighProduct product = high_product(id); product.factor != ir::none) return {product.factor};
+  if (const HighProduct product = high_product(id); product.a != ir::none) {
+    return product.b == ir::none ? std::vector{product.a} : std::vector{product.a, product.b};
+  }
   if (const Average of = average(id); of.a != ir::none) return {of.a, of.b};
   return program_[id].operands;
 }
@@ -147,7 +157,7 @@ int Widths::computed_bits(Id id, int asked) const {
   if (keeps_lower_bits(op)) return at_least(std::min(bits_for(range(id)), asked));
   switch (op.code) {
     case Code::shr:
-      if (high_product(id).factor != ir::none) return half_bits;
+      if (high_product(id).a != ir::none) return half_bits;
       if (const Average of = average(id); of.a != ir::none) return bits_for(join(range(of.a), range(of.b)));
       return is_shift_by_constant(op) ? whole(op.operands[0]) : most;
     case Code::min:
@@ -177,7 +187,11 @@ void Widths::ask_operands(Id id, std::vector<int>& asked) const {
   if (op.code == Code::loop) {
     for (const Id result : program_.regions[static_cast<std::size_t>(op.index)].results) ask(result, whole(result));
   }
-  if (const HighProduct product = high_product(id); product.factor != ir::none) return ask(product.factor, half_bits);
+  if (const HighProduct product = high_product(id); product.a != ir::none) {
+    ask(product.a, half_bits);
+    if (product.b != ir::none) ask(product.b, half_bits);
+    return;
+  }
   if (const Average of = average(id); of.a != ir::none) {
     ask(of.a, half_bits);
     return ask(of.b, half_bits);

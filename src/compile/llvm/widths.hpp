@@ -19,10 +19,13 @@ struct Widths {
   std::vector<Range> ranges;
   std::vector<int> bits;  // by value; of a comparison, those that its operands are compared in. 0: nobody asks for it
 
-  // (a * c) >> k as the upper half of a 16-bit product: of a and of c << (16 - k). factor none: it is something else.
+  // (a * c) >> k as the upper half of a 16-bit product: of a and of the number c << (16 - k), or for k = 16 of any a
+  // and b of 16 bits. a none: it is something else.
   struct HighProduct {
-    ir::Id factor = ir::none;
+    ir::Id a = ir::none;
+    ir::Id b = ir::none;  // none: the constant
     std::int64_t constant = 0;
+    bool is_signed = false;
   };
   HighProduct high_product(ir::Id id) const;
   // (a + b + 1) >> 1, in the bits of a and b.

@@ -50,6 +50,7 @@ void add_filters(Cases& to) {
              {{},
               {{"amount", 0.37}},
               {{"amount", -1.5}},
+              {{"amount", 1.996}, {"radius", 5}, {"sigma", 2.5}},
               {{"amount", 4}, {"radius", 3}, {"sigma", 1.7}},
               {{"radius", 0}},
               {{"amount", 0}}});

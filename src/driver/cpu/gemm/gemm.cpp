@@ -15,8 +15,12 @@ namespace {
 // some 10 to 20 ms: then a cancelled command ends soon.
 constexpr double min_products = double{1 << 19};
 constexpr double max_products = double{1 << 30};
-// Pieces a worker: one that begins late or is interrupted leaves some to the others.
+// Pieces a worker: one that begins late or is interrupted leaves some to the others. Of a long product twice as many,
+// so that nobody waits 1.5 ms for the last one: 1024 by 1024 by 1024 in 16 pieces takes a core as long as in 8, but
+// cutting 512 by 512 by 512 finer cost 2 %.
 constexpr std::int64_t pieces_per_worker = 4;
+constexpr std::int64_t more_pieces_per_worker = 8;
+constexpr double products_of_long_piece = double{1 << 25};
 
 std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -26,7 +30,8 @@ constexpr double max_unpacked = double{1 << 18};
 // How many pieces there should be.
 double wanted_pieces(double products, unsigned workers) {
   const double worthwhile = std::min(products / min_products, double(workers) * pieces_per_worker);
-  return std::max({1.0, worthwhile, products / max_products});
+  const double more = std::min(products / products_of_long_piece, double(workers) * more_pieces_per_worker);
+  return std::max({1.0, worthwhile, more, products / max_products});
 }
 
 }  // namespace
@@ -56,8 +61,12 @@ Cut cut(const Engine::Routines& routines, std::int64_t batches, std::int64_t m, 
   const std::int64_t column_tiles = quotient_up(n, routines.columns);
   std::int64_t row_parts = 1;
   if (!is_a_in_rows || double(m) * double(k) > max_unpacked || wanted > double(column_tiles)) {
-    // Powers of two, so that the workers' shares stay even.
-    const auto packed = [&](std::int64_t rows) { return double(rows) * double(n) + wanted / double(rows) * double(m); };
+    // Powers of two, so that the workers' shares stay even. Reading a in few columns' parts costs about half of packing
+    // it (1024 by 1024 by 1024 in 2 by 8: 88.5 GFLOP/s on a core, in 4 by 4: 87.5).
+    const double a_cost = is_a_in_rows ? 0.5 : 1;
+    const auto packed = [&](std::int64_t rows) {
+      return double(rows) * double(n) + wanted / double(rows) * double(m) * a_cost;
+    };
     while (2 * row_parts <= row_tiles && packed(2 * row_parts) < packed(row_parts)) row_parts *= 2;
   }
   const auto column_parts = std::int64_t(std::clamp(wanted / double(row_parts), 1.0, double(column_tiles)));
