@@ -213,19 +213,17 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
   DeviceOperation on(const Device& device) && { return make<detail::OnDeviceNode<T>>(take_node(), device); }
 
   // Tensors. Tensor<T> to Partitioned<T> and back; reshape as that of Tensor.
-  auto partition(const Shape& tile) &&
-    requires detail::TensorLike<T>
-  {
+  auto partition(const Shape& tile) && {
+    static_assert(
+        requires(T tensor) { std::move(tensor).partition(tile); }, "partition() is for a Tensor that is owned");
     return std::move(*this).transform([tile](T tensor) { return std::move(tensor).partition(tile); });
   }
-  auto unpartition() &&
-    requires detail::TensorLike<T>
-  {
+  auto unpartition() && {
+    static_assert(requires(T tensor) { std::move(tensor).unpartition(); }, "unpartition() is for a Partitioned tensor");
     return std::move(*this).transform([](T tensor) { return std::move(tensor).unpartition(); });
   }
-  auto reshape(const Shape& shape) &&
-    requires detail::TensorLike<T>
-  {
+  auto reshape(const Shape& shape) && {
+    static_assert(requires(T tensor) { std::move(tensor).reshape(shape); }, "reshape() is for a Tensor that is owned");
     return std::move(*this).transform([shape](T tensor) { return std::move(tensor).reshape(shape); });
   }
   // The value for many readers: std::shared_ptr<const T>.
@@ -233,17 +231,15 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
     return std::move(*this).transform([](T value) { return std::make_shared<const T>(std::move(value)); });
   }
   // A copy of the elements for the host: std::vector<element>.
-  auto to_host() &&
-    requires detail::TensorLike<T>
-  {
+  auto to_host() && {
+    static_assert(detail::TensorLike<T>, "to_host() is for a tensor: unzip() takes the tensors out of several values");
     using Element = detail::ElementOf<T>;
     return DeviceOperation<std::vector<Element>>(
         detail::TypedNodePtr<std::vector<Element>>(new detail::ToHostNode<T>(take_node())));
   }
   // A copy of the tensor on another device, through the host's memory.
-  auto copy_to(const Device& device) &&
-    requires detail::TensorLike<T>
-  {
+  auto copy_to(const Device& device) && {
+    static_assert(detail::TensorLike<T>, "copy_to() is for a tensor: unzip() takes the tensors out of several values");
     using Copy = Tensor<detail::ElementOf<T>>;
     return DeviceOperation<Copy>(
         detail::TypedNodePtr<Copy>(new detail::CopyToNode<detail::ElementOf<T>>(take_node(), device)));
@@ -266,9 +262,8 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
 
   // The values of a std::tuple as operations of their own, in a std::tuple. They share one execution: the first that is
   // run does the work for all; each carries the cause if it fails. Any thread.
-  auto unzip() &&
-    requires requires { std::tuple_size<T>::value; }
-  {
+  auto unzip() && {
+    static_assert(detail::TupleLike<T>, "unzip() is for several values, as zip() gives them");
     detail::TypedNodePtr<T> source = take_node();
     detail::TypedNode<T>* node = source.get();
     return parts(std::make_shared<detail::SharedOperation>(std::move(source)), node,
@@ -279,22 +274,30 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
   // may not have been written yet, though all that uses it comes after that. The function should only compose.
   template <class F>
   auto then(F function) && {
-    using Next = detail::ResultWith<F, T>;
-    static_assert(detail::is_operation<Next>,
-                  "the function of then() returns an operation: value(x), or map() for a host function");
-    if constexpr (detail::is_operation<Next>) {
-      using To = typename Next::value_type;
-      return DeviceOperation<To>(
-          detail::TypedNodePtr<To>(new detail::ThenNode<T, To, F>(take_node(), std::move(function))));
+    static_assert(detail::CallableWith<F, T>,
+                  "the function of then() is called with the value of the operation, by value");
+    if constexpr (detail::CallableWith<F, T>) {
+      using Next = detail::ResultWith<F, T>;
+      static_assert(detail::is_operation<Next>,
+                    "the function of then() returns an operation: value(x), or map() for a host function");
+      if constexpr (detail::is_operation<Next>) {
+        using To = typename Next::value_type;
+        return DeviceOperation<To>(
+            detail::TypedNodePtr<To>(new detail::ThenNode<T, To, F>(take_node(), std::move(function))));
+      }
     }
   }
   // What a function of the host makes of the value, when the device has made that. It runs on a thread of the device's,
   // or in sync() on the caller's, and may take its time. What it throws is the operation's failure.
   template <class F>
   auto map(F function) && {
-    using To = detail::ResultWith<F, T>;
-    return DeviceOperation<To>(
-        detail::TypedNodePtr<To>(new detail::MapNode<T, To, F>(take_node(), std::move(function))));
+    static_assert(detail::CallableWith<F, T>,
+                  "the function of map() is called with the value of the operation, by value");
+    if constexpr (detail::CallableWith<F, T>) {
+      using To = detail::ResultWith<F, T>;
+      return DeviceOperation<To>(
+          detail::TypedNodePtr<To>(new detail::MapNode<T, To, F>(take_node(), std::move(function))));
+    }
   }
   // Shows the value to a function and passes it on.
   template <class F>
@@ -325,24 +328,36 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
   DeviceOperation& operator=(DeviceOperation&&) noexcept = default;
 
   // On an operation that is not moved: what to do instead, in one line.
-#define TESSERA_MOVE_FIRST(member)                                                                             \
-  template <class... Argument>                                                                                 \
-  DeviceOperation<T> member(Argument&&...)& {                                                                  \
-    static_assert(detail::never<Argument...>, "an operation is used up: write std::move(operation)." #member); \
+#define TESSERA_MOVE_FIRST(member, parameters)                                                                         \
+  template <class... Argument>                                                                                         \
+  auto member parameters& {                                                                                            \
+    static_assert(detail::never<Argument...>, "an operation is used up: write std::move(operation)." #member "(...)"); \
+    return DeviceOperation(detail::TypedNodePtr<T>());                                                                 \
   }
-  TESSERA_MOVE_FIRST(sync)
-  TESSERA_MOVE_FIRST(sync_on)
-  TESSERA_MOVE_FIRST(spawn)
-  TESSERA_MOVE_FIRST(submit_on)
-  TESSERA_MOVE_FIRST(to_host)
-  TESSERA_MOVE_FIRST(shared)
-  TESSERA_MOVE_FIRST(unzip)
-  TESSERA_MOVE_FIRST(apply)
-  TESSERA_MOVE_FIRST(then)
-  TESSERA_MOVE_FIRST(map)
+  TESSERA_MOVE_FIRST(sync, (Argument && ...))
+  TESSERA_MOVE_FIRST(sync_on, (Argument && ...))
+  TESSERA_MOVE_FIRST(spawn, (Argument && ...))
+  TESSERA_MOVE_FIRST(submit_on, (Argument && ...))
+  TESSERA_MOVE_FIRST(on, (Argument && ...))
+  TESSERA_MOVE_FIRST(unpartition, (Argument && ...))
+  TESSERA_MOVE_FIRST(shared, (Argument && ...))
+  TESSERA_MOVE_FIRST(to_host, (Argument && ...))
+  TESSERA_MOVE_FIRST(copy_to, (Argument && ...))
+  TESSERA_MOVE_FIRST(apply, (Argument && ...))
+  TESSERA_MOVE_FIRST(unzip, (Argument && ...))
+  TESSERA_MOVE_FIRST(then, (Argument && ...))
+  TESSERA_MOVE_FIRST(map, (Argument && ...))
+  TESSERA_MOVE_FIRST(inspect, (Argument && ...))
+  TESSERA_MOVE_FIRST(or_else, (Argument && ...))
+  TESSERA_MOVE_FIRST(retry, (Argument && ...))
+  TESSERA_MOVE_FIRST(timeout, (Argument && ...))
+  TESSERA_MOVE_FIRST(boxed, (Argument && ...))
+  TESSERA_MOVE_FIRST(partition, (const Shape&))
+  TESSERA_MOVE_FIRST(reshape, (const Shape&))
+  TESSERA_MOVE_FIRST(apply, (std::string_view, const Params&))
 #undef TESSERA_MOVE_FIRST
   template <class Value = T>
-  detail::RunAwaiter<T, detail::Anywhere> operator co_await() & {
+  detail::RunAwaiter<T, detail::Anywhere> operator co_await() const& {
     static_assert(detail::never<Value>, "an operation is used up by awaiting it: write co_await std::move(operation)");
     return {detail::NodePtr(), {}};
   }
@@ -534,6 +549,10 @@ class [[nodiscard]] KernelOperation : public DeviceOperation<std::tuple_element_
     auto node = this->take_node();
     return DeviceOperation<Tuple>(static_cast<detail::PickNode<Tuple, Output>&>(*node).take_source()).unzip();
   }
+  template <class Operation = KernelOperation>
+  auto unzip() & {
+    static_assert(detail::never<Operation>, "an operation is used up: write std::move(operation).unzip(...)");
+  }
 };
 
 namespace detail {
@@ -598,7 +617,7 @@ class Spawned {
     return Resumed<E>{std::move(run_), std::move(executor)};
   }
   template <class Value = T>
-  detail::RunAwaiter<T, detail::Anywhere> operator co_await() & {
+  detail::RunAwaiter<T, detail::Anywhere> operator co_await() const& {
     static_assert(detail::never<Value>, "a spawned operation gives its value once: write co_await std::move(spawned)");
     return {detail::Run(), {}};
   }
