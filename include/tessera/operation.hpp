@@ -62,21 +62,26 @@ concept Executor = requires(E& executor, void (*f)()) { executor.execute(f); } |
 struct Anywhere {};  // on the thread that ends the operation
 
 // What co_await uses, for every door. Starts what is not started.
-template <class T, class Executor>
-class RunAwaiter final : private Run::Observer {
+template <class T>
+class RunAwaiterBase {
  public:
-  RunAwaiter(NodePtr root, Executor executor) noexcept : root_(std::move(root)), executor_(std::move(executor)) {}
-  RunAwaiter(Run run, Executor executor) noexcept : run_(std::move(run)), executor_(std::move(executor)) {}
-  ~RunAwaiter() {
-    // A coroutine may be destroyed while it waits: nobody wants the value any more.
-    if (is_waiting_ && run_.remove_observer(*this)) run_.cancel();
-  }
-  RunAwaiter(const RunAwaiter&) = delete;
-  RunAwaiter& operator=(const RunAwaiter&) = delete;
+  RunAwaiterBase(const RunAwaiterBase&) = delete;
+  RunAwaiterBase& operator=(const RunAwaiterBase&) = delete;
 
   bool await_ready() const noexcept { return false; }
+  T await_resume() {
+    run_.throw_if_failed();
+    if constexpr (!std::is_void_v<T>) return static_cast<TypedNode<T>&>(run_.root()).take();
+  }
+
+ protected:
+  explicit RunAwaiterBase(NodePtr root) noexcept : root_(std::move(root)) {}
+  explicit RunAwaiterBase(Run run) noexcept : run_(std::move(run)) {}
+  ~RunAwaiterBase() = default;
+
+  // Gives the task that awaits it, if it is one.
   template <class Promise>
-  bool await_suspend(std::coroutine_handle<Promise> waiting) {
+  const TaskContext* start(std::coroutine_handle<Promise> waiting) {
     const TaskContext* task = nullptr;
     if constexpr (requires { waiting.promise().task_context(); }) task = waiting.promise().task_context();
     if (root_) {
@@ -85,36 +90,122 @@ class RunAwaiter final : private Run::Observer {
       if (task) options.stop = task->stop;
       run_ = Run::start(std::move(root_), std::move(options));
     }
-    if (run_.is_over()) return false;
+    return task;
+  }
+
+  NodePtr root_;
+  Run run_;
+};
+
+// Goes on at an executor, in any case: also if there was nothing to wait for.
+template <class T, class Executor>
+class RunAwaiter final : public RunAwaiterBase<T> {
+ public:
+  RunAwaiter(NodePtr root, Executor executor)
+      : RunAwaiterBase<T>(std::move(root)), hop_(std::make_shared<Hop>(std::move(executor))) {}
+  RunAwaiter(Run run, Executor executor)
+      : RunAwaiterBase<T>(std::move(run)), hop_(std::make_shared<Hop>(std::move(executor))) {}
+  ~RunAwaiter() {
+    hop_->waiting = nullptr;
+    if (is_suspended_ && this->run_.remove_observer(*hop_)) {
+      hop_->self = nullptr;
+      this->run_.cancel();
+    }
+  }
+
+  template <class Promise>
+  bool await_suspend(std::coroutine_handle<Promise> waiting) {
+    const TaskContext* task = this->start(waiting);
+    const std::shared_ptr<Hop> hop = hop_;  // this awaiter may be gone when the observer is there
+    const Run run = this->run_;
+    hop->waiting = waiting;
+    if (run.is_over()) return hop->leave();
+    hop->self = hop;
+    is_suspended_ = true;
+    if (task && task->driver) task->driver->awaits(run);
+    if (run.add_observer(*hop)) return true;
+    is_suspended_ = false;
+    hop->self = nullptr;
+    return hop->leave();
+  }
+  T await_resume() {
+    is_suspended_ = false;
+    return RunAwaiterBase<T>::await_resume();
+  }
+
+ private:
+  // The way there. The coroutine may be destroyed, on the executor's thread, while this is on its way.
+  struct Hop final : Run::Observer, std::enable_shared_from_this<Hop> {
+    explicit Hop(Executor on) : executor(std::move(on)) {}
+
+    void run_over() noexcept override {
+      const std::shared_ptr<Hop> keep = std::move(self);
+      go();
+    }
+    // Of a coroutine that is about to be suspended. False if the executor called back at once: it just goes on then,
+    // so that many of these in a loop need no stack.
+    bool leave() {
+      struct Leaving {
+        const Hop* outer;
+        ~Leaving() { leaving = outer; }
+      } const restore{std::exchange(leaving, this)};
+      go();
+      return !is_there;
+    }
+    void go() {
+      Executor there = executor;
+      execute_on(there, [hop = this->shared_from_this()] { hop->arrive(); });
+    }
+    void arrive() {
+      if (leaving == this) {
+        is_there = true;
+      } else if (waiting) {
+        std::exchange(waiting, nullptr).resume();
+      }
+    }
+
+    Executor executor;
+    std::coroutine_handle<> waiting;  // null when it is gone
+    std::shared_ptr<Hop> self;        // as long as a run may call it
+    bool is_there = false;
+    static inline thread_local const Hop* leaving = nullptr;
+  };
+
+  std::shared_ptr<Hop> hop_;
+  bool is_suspended_ = false;
+};
+
+// Goes on on the thread that ends the run.
+template <class T>
+class RunAwaiter<T, Anywhere> final : public RunAwaiterBase<T>, private Run::Observer {
+ public:
+  RunAwaiter(NodePtr root, Anywhere) noexcept : RunAwaiterBase<T>(std::move(root)) {}
+  RunAwaiter(Run run, Anywhere) noexcept : RunAwaiterBase<T>(std::move(run)) {}
+  ~RunAwaiter() {
+    // A coroutine may be destroyed while it waits: nobody wants the value any more.
+    if (is_waiting_ && this->run_.remove_observer(*this)) this->run_.cancel();
+  }
+
+  template <class Promise>
+  bool await_suspend(std::coroutine_handle<Promise> waiting) {
+    const TaskContext* task = this->start(waiting);
+    const Run run = this->run_;  // this awaiter may be gone when the observer is there
+    if (run.is_over()) return false;
     waiting_ = waiting;
-    const Run run = run_;  // this awaiter may be gone when the observer is there
     is_waiting_ = true;
     if (task && task->driver) task->driver->awaits(run);
     if (run.add_observer(*this)) return true;
     is_waiting_ = false;
     return false;
   }
-  T await_resume() {
-    run_.throw_if_failed();
-    if constexpr (!std::is_void_v<T>) return static_cast<TypedNode<T>&>(run_.root()).take();
-  }
 
  private:
   void run_over() noexcept override {
     is_waiting_ = false;
-    const std::coroutine_handle<> waiting = waiting_;
-    if constexpr (std::same_as<Executor, Anywhere>) {
-      run_.before_user_code();
-      waiting.resume();  // may end the life of this awaiter
-    } else {
-      Executor executor = executor_;
-      execute_on(executor, [waiting] { waiting.resume(); });
-    }
+    this->run_.before_user_code();
+    waiting_.resume();  // may end the life of this awaiter
   }
 
-  NodePtr root_;
-  Run run_;
-  [[no_unique_address]] Executor executor_;
   std::coroutine_handle<> waiting_;
   bool is_waiting_ = false;
 };
@@ -205,7 +296,9 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
   // if it was so little that it is done. In a Task the task's stop token stops it. If the coroutine is destroyed while
   // it waits, the operation is cancelled.
   detail::RunAwaiter<T, detail::Anywhere> operator co_await() && { return {detail::NodePtr(take_node()), {}}; }
-  // co_await operation.on(executor): goes on there.
+  // co_await operation.on(executor): goes on there, always. An executor is called as executor.execute(f) (so those of
+  // Asio do), executor.post(f) or executor(f). A coroutine that is destroyed on the executor's thread while it waits,
+  // or is on its way there, is not resumed.
   template <detail::Executor E>
   auto on(E executor) &&;
 

@@ -35,7 +35,6 @@ namespace detail {
 class Evaluation;
 class OperationNode;
 class RunState;
-class SyncDriver;
 
 // Destroys a tree without recursion: it may be a million nodes deep.
 struct TESSERA_API Dispose {
@@ -189,6 +188,9 @@ class TESSERA_API Evaluation {
   virtual std::shared_ptr<Evaluation> share() = 0;  // for whoever wakes
   // They are stopped with it.
   virtual void add_inner(const Run& run) = 0;
+  // What the task of this node waits for, or nothing: whoever waits for the evaluation works for that. Any thread.
+  virtual void task_awaits(const OperationNode& node, const Run& run) = 0;
+  virtual void task_awaits(const OperationNode& node, const Ref<Node>& command) = 0;
 
  protected:
   friend class OperationNode;
@@ -236,19 +238,32 @@ TESSERA_API void cancel_after(const Run& run, std::chrono::nanoseconds time);
 // What was thrown, as an Error: Errc::call_failed for what is none.
 TESSERA_API Error error_of(const std::exception_ptr& failure);
 
+// Told what a task waits for, so that those who wait for the task can work for that.
+class TESSERA_API TaskDriver {
+ public:
+  virtual void awaits(const Run& run) = 0;
+  virtual void awaits(const Ref<Node>& command) = 0;
+
+ protected:
+  TaskDriver() = default;
+  ~TaskDriver() = default;
+};
+
 // What a Task and all that it awaits have in common.
 struct TaskContext {
   std::stop_token stop = {};
-  std::uint64_t id = 0;          // tells tasks apart
-  SyncDriver* driver = nullptr;  // the thread that waits for it
+  std::uint64_t id = 0;  // tells tasks apart
+  TaskDriver* driver = nullptr;
 };
 TESSERA_API std::uint64_t next_task_id() noexcept;
 
 // A thread that waits for a task, and does what the task waits for.
-class TESSERA_API SyncDriver {
+class TESSERA_API SyncDriver final : public TaskDriver {
  public:
-  // The task waits for this.
-  void awaits(const Run& run);
+  SyncDriver();
+  ~SyncDriver();
+  void awaits(const Run& run) override;
+  void awaits(const Ref<Node>& command) override;
   void finish() noexcept;
   // Blocks until finish().
   void wait();
@@ -256,7 +271,8 @@ class TESSERA_API SyncDriver {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  Run awaited_;
+  Run run_;  // or
+  Ref<Node> command_;
   std::uint64_t changes_ = 0;
   bool is_over_ = false;
 };

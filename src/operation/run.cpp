@@ -318,6 +318,16 @@ bool RunState::try_end(std::unique_lock<std::mutex>& lock) {
 Status RunState::poll() {
   if (!is_over()) {
     device_->scheduler->polled();
+    std::shared_ptr<RunState> run;
+    Ref<Node> command;
+    std::uint64_t change = 0;
+    if (find_awaited(&run, &command, &change)) {
+      if (run) {
+        run->poll();
+      } else {
+        command->device->scheduler->polled();
+      }
+    }
     if (!is_over()) return Status::running;
   }
   if (!failure_) return Status::completed;
@@ -345,6 +355,20 @@ Ref<Node> RunState::find_command(std::uint64_t* number, std::shared_ptr<RunState
   return {};
 }
 
+// What a task waits for and is not over: a run or a command.
+bool RunState::find_awaited(std::shared_ptr<RunState>* run, Ref<Node>* command, std::uint64_t* change) {
+  std::vector<std::shared_ptr<RunState>> over;  // go after the lock
+  const std::scoped_lock lock(mutex_);
+  *change = awaits_;
+  for (const auto& [node, awaited] : awaited_) {
+    if (*run) over.push_back(std::move(*run));
+    *run = awaited.run.lock();
+    *command = awaited.command;
+    if (*run ? !(*run)->is_over() : *command && !(*command)->is_settled()) return true;
+  }
+  return false;
+}
+
 bool RunState::wait(Clock::time_point until) {
   // Where nobody else may run what this thread waits for, it looks again after so long.
   constexpr auto look_again = std::chrono::microseconds(50);
@@ -362,8 +386,15 @@ bool RunState::wait(Clock::time_point until) {
       continue;
     }
     if (must_help && device_->scheduler->run_one()) continue;
+    std::shared_ptr<RunState> run;
+    Ref<Node> awaited;
+    std::uint64_t change = 0;
+    if (find_awaited(&run, &awaited, &change)) {
+      if (!(run ? run->wait(until) : detail::wait(*awaited, until))) return is_over();
+      continue;
+    }
     std::unique_lock lock(mutex_);
-    const auto is_changed = [&] { return is_over() || !outstanding_.empty(); };
+    const auto is_changed = [&] { return is_over() || !outstanding_.empty() || awaits_ != change; };
     if (must_help) {
       changed_.wait_for(lock, look_again, is_changed);
       if (Clock::now() >= until) return is_over();
@@ -484,6 +515,21 @@ void RunState::add_inner(const Run& run) {
     if (!stopped_) return;
   }
   run.cancel();
+}
+
+void RunState::task_awaits(const OperationNode& node, const Run& run) { task_awaits(node, {run.state(), {}}); }
+void RunState::task_awaits(const OperationNode& node, const Ref<Node>& command) { task_awaits(node, {{}, command}); }
+void RunState::task_awaits(const OperationNode& node, Awaited awaited) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (awaited.run.expired() && !awaited.command) {
+      awaited_.erase(&node);
+    } else {
+      std::swap(awaited_[&node], awaited);
+    }
+    ++awaits_;
+  }
+  changed_.notify_all();
 }
 
 void RunState::make_shared_value(const std::shared_ptr<SharedOperation>& shared, OperationNode& joint) {

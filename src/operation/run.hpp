@@ -14,6 +14,7 @@
 #include <mutex>
 #include <optional>
 #include <stop_token>
+#include <unordered_map>
 #include <vector>
 
 namespace tessera::detail {
@@ -59,6 +60,8 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   DeviceState& device() override { return *device_; }
   std::shared_ptr<Evaluation> share() override { return shared_from_this(); }
   void add_inner(const Run& run) override;
+  void task_awaits(const OperationNode& node, const Run& run) override;
+  void task_awaits(const OperationNode& node, const Ref<Node>& command) override;
 
   // For SharedOperation. The pumping thread: begins its source; steps its parts.
   void make_shared_value(const std::shared_ptr<SharedOperation>& shared, OperationNode& joint);
@@ -84,6 +87,11 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
     std::uint64_t up_to;
     bool has_work;  // work() comes first
   };
+  // What a task in it waits for: one of them.
+  struct Awaited {
+    std::weak_ptr<RunState> run;
+    Ref<Node> command;
+  };
   class Watch;
 
   void begin_children(OperationNode& node) override;
@@ -103,6 +111,8 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   void do_work(std::vector<OperationNode*>& works, bool is_caller);
   void work(OperationNode& node) noexcept;
   bool try_end(std::unique_lock<std::mutex>& lock);
+  void task_awaits(const OperationNode& node, Awaited awaited);
+  bool find_awaited(std::shared_ptr<RunState>* run, Ref<Node>* command, std::uint64_t* change);
   Ref<Node> find_command(std::uint64_t* number, std::shared_ptr<RunState>* owner);
 
   NodePtr root_;
@@ -134,6 +144,8 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   };
   std::vector<Outstanding> outstanding_;
   std::vector<std::weak_ptr<RunState>> inner_;
+  std::unordered_map<const OperationNode*, Awaited> awaited_;  // by tasks
+  std::uint64_t awaits_ = 0;                                   // how often that has changed
   std::vector<std::function<void()>> stops_;
   std::exception_ptr stopped_;  // by cancel()
   std::vector<Run::Observer*> observers_;
