@@ -55,10 +55,16 @@ class TESSERA_API CommandAwaiter final : private Observer {
   CommandAwaiter(const CommandAwaiter&) = delete;
   CommandAwaiter& operator=(const CommandAwaiter&) = delete;
   bool await_ready() const;
-  bool await_suspend(std::coroutine_handle<> waiting) noexcept;
+  template <class Promise>
+  bool await_suspend(std::coroutine_handle<Promise> waiting) {
+    // A Task tells whoever waits for it, and may work for it.
+    if constexpr (requires { waiting.promise().awaits(node_); }) waiting.promise().awaits(node_);
+    return suspend(waiting);
+  }
   void await_resume() const;
 
  private:
+  bool suspend(std::coroutine_handle<> waiting) noexcept;
   void command_over(Node& node) noexcept override;
   Ref<Node> node_;
   std::coroutine_handle<> waiting_;  // null unless it waits

@@ -62,21 +62,26 @@ concept Executor = requires(E& executor, void (*f)()) { executor.execute(f); } |
 struct Anywhere {};  // on the thread that ends the operation
 
 // What co_await uses, for every door. Starts what is not started.
-template <class T, class Executor>
-class RunAwaiter final : private Run::Observer {
+template <class T>
+class RunAwaiterBase {
  public:
-  RunAwaiter(NodePtr root, Executor executor) noexcept : root_(std::move(root)), executor_(std::move(executor)) {}
-  RunAwaiter(Run run, Executor executor) noexcept : run_(std::move(run)), executor_(std::move(executor)) {}
-  ~RunAwaiter() {
-    // A coroutine may be destroyed while it waits: nobody wants the value any more.
-    if (is_waiting_ && run_.remove_observer(*this)) run_.cancel();
-  }
-  RunAwaiter(const RunAwaiter&) = delete;
-  RunAwaiter& operator=(const RunAwaiter&) = delete;
+  RunAwaiterBase(const RunAwaiterBase&) = delete;
+  RunAwaiterBase& operator=(const RunAwaiterBase&) = delete;
 
   bool await_ready() const noexcept { return false; }
+  T await_resume() {
+    run_.throw_if_failed();
+    if constexpr (!std::is_void_v<T>) return static_cast<TypedNode<T>&>(run_.root()).take();
+  }
+
+ protected:
+  explicit RunAwaiterBase(NodePtr root) noexcept : root_(std::move(root)) {}
+  explicit RunAwaiterBase(Run run) noexcept : run_(std::move(run)) {}
+  ~RunAwaiterBase() = default;
+
+  // Gives the task that awaits it, if it is one.
   template <class Promise>
-  bool await_suspend(std::coroutine_handle<Promise> waiting) {
+  const TaskContext* start(std::coroutine_handle<Promise> waiting) {
     const TaskContext* task = nullptr;
     if constexpr (requires { waiting.promise().task_context(); }) task = waiting.promise().task_context();
     if (root_) {
@@ -85,36 +90,122 @@ class RunAwaiter final : private Run::Observer {
       if (task) options.stop = task->stop;
       run_ = Run::start(std::move(root_), std::move(options));
     }
-    if (run_.is_over()) return false;
+    return task;
+  }
+
+  NodePtr root_;
+  Run run_;
+};
+
+// Goes on at an executor, in any case: also if there was nothing to wait for.
+template <class T, class Executor>
+class RunAwaiter final : public RunAwaiterBase<T> {
+ public:
+  RunAwaiter(NodePtr root, Executor executor)
+      : RunAwaiterBase<T>(std::move(root)), hop_(std::make_shared<Hop>(std::move(executor))) {}
+  RunAwaiter(Run run, Executor executor)
+      : RunAwaiterBase<T>(std::move(run)), hop_(std::make_shared<Hop>(std::move(executor))) {}
+  ~RunAwaiter() {
+    hop_->waiting = nullptr;
+    if (is_suspended_ && this->run_.remove_observer(*hop_)) {
+      hop_->self = nullptr;
+      this->run_.cancel();
+    }
+  }
+
+  template <class Promise>
+  bool await_suspend(std::coroutine_handle<Promise> waiting) {
+    const TaskContext* task = this->start(waiting);
+    const std::shared_ptr<Hop> hop = hop_;  // this awaiter may be gone when the observer is there
+    const Run run = this->run_;
+    hop->waiting = waiting;
+    if (run.is_over()) return hop->leave();
+    hop->self = hop;
+    is_suspended_ = true;
+    if (task && task->driver) task->driver->awaits(run);
+    if (run.add_observer(*hop)) return true;
+    is_suspended_ = false;
+    hop->self = nullptr;
+    return hop->leave();
+  }
+  T await_resume() {
+    is_suspended_ = false;
+    return RunAwaiterBase<T>::await_resume();
+  }
+
+ private:
+  // The way there. The coroutine may be destroyed, on the executor's thread, while this is on its way.
+  struct Hop final : Run::Observer, std::enable_shared_from_this<Hop> {
+    explicit Hop(Executor on) : executor(std::move(on)) {}
+
+    void run_over() noexcept override {
+      const std::shared_ptr<Hop> keep = std::move(self);
+      go();
+    }
+    // Of a coroutine that is about to be suspended. False if the executor called back at once: it just goes on then,
+    // so that many of these in a loop need no stack.
+    bool leave() {
+      struct Leaving {
+        const Hop* outer;
+        ~Leaving() { leaving = outer; }
+      } const restore{std::exchange(leaving, this)};
+      go();
+      return !is_there;
+    }
+    void go() {
+      Executor there = executor;
+      execute_on(there, [hop = this->shared_from_this()] { hop->arrive(); });
+    }
+    void arrive() {
+      if (leaving == this) {
+        is_there = true;
+      } else if (waiting) {
+        std::exchange(waiting, nullptr).resume();
+      }
+    }
+
+    Executor executor;
+    std::coroutine_handle<> waiting;  // null when it is gone
+    std::shared_ptr<Hop> self;        // as long as a run may call it
+    bool is_there = false;
+    static inline thread_local const Hop* leaving = nullptr;
+  };
+
+  std::shared_ptr<Hop> hop_;
+  bool is_suspended_ = false;
+};
+
+// Goes on on the thread that ends the run.
+template <class T>
+class RunAwaiter<T, Anywhere> final : public RunAwaiterBase<T>, private Run::Observer {
+ public:
+  RunAwaiter(NodePtr root, Anywhere) noexcept : RunAwaiterBase<T>(std::move(root)) {}
+  RunAwaiter(Run run, Anywhere) noexcept : RunAwaiterBase<T>(std::move(run)) {}
+  ~RunAwaiter() {
+    // A coroutine may be destroyed while it waits: nobody wants the value any more.
+    if (is_waiting_ && this->run_.remove_observer(*this)) this->run_.cancel();
+  }
+
+  template <class Promise>
+  bool await_suspend(std::coroutine_handle<Promise> waiting) {
+    const TaskContext* task = this->start(waiting);
+    const Run run = this->run_;  // this awaiter may be gone when the observer is there
+    if (run.is_over()) return false;
     waiting_ = waiting;
-    const Run run = run_;  // this awaiter may be gone when the observer is there
     is_waiting_ = true;
     if (task && task->driver) task->driver->awaits(run);
     if (run.add_observer(*this)) return true;
     is_waiting_ = false;
     return false;
   }
-  T await_resume() {
-    run_.throw_if_failed();
-    if constexpr (!std::is_void_v<T>) return static_cast<TypedNode<T>&>(run_.root()).take();
-  }
 
  private:
   void run_over() noexcept override {
     is_waiting_ = false;
-    const std::coroutine_handle<> waiting = waiting_;
-    if constexpr (std::same_as<Executor, Anywhere>) {
-      run_.before_user_code();
-      waiting.resume();  // may end the life of this awaiter
-    } else {
-      Executor executor = executor_;
-      execute_on(executor, [waiting] { waiting.resume(); });
-    }
+    this->run_.before_user_code();
+    waiting_.resume();  // may end the life of this awaiter
   }
 
-  NodePtr root_;
-  Run run_;
-  [[no_unique_address]] Executor executor_;
   std::coroutine_handle<> waiting_;
   bool is_waiting_ = false;
 };
@@ -200,7 +291,9 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
   // if it was so little that it is done. In a Task the task's stop token stops it. If the coroutine is destroyed while
   // it waits, the operation is cancelled.
   detail::RunAwaiter<T, detail::Anywhere> operator co_await() && { return {detail::NodePtr(take_node()), {}}; }
-  // co_await operation.on(executor): goes on there.
+  // co_await operation.on(executor): goes on there, always. An executor is called as executor.execute(f) (so those of
+  // Asio do), executor.post(f) or executor(f). A coroutine that is destroyed on the executor's thread while it waits,
+  // or is on its way there, is not resumed.
   template <detail::Executor E>
   auto on(E executor) &&;
 
@@ -208,19 +301,17 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
   DeviceOperation on(const Device& device) && { return make<detail::OnDeviceNode<T>>(take_node(), device); }
 
   // Tensors. Tensor<T> to Partitioned<T> and back; reshape as that of Tensor.
-  auto partition(const Shape& tile) &&
-    requires detail::TensorLike<T>
-  {
+  auto partition(const Shape& tile) && {
+    static_assert(
+        requires(T tensor) { std::move(tensor).partition(tile); }, "partition() is for a Tensor that is owned");
     return std::move(*this).transform([tile](T tensor) { return std::move(tensor).partition(tile); });
   }
-  auto unpartition() &&
-    requires detail::TensorLike<T>
-  {
+  auto unpartition() && {
+    static_assert(requires(T tensor) { std::move(tensor).unpartition(); }, "unpartition() is for a Partitioned tensor");
     return std::move(*this).transform([](T tensor) { return std::move(tensor).unpartition(); });
   }
-  auto reshape(const Shape& shape) &&
-    requires detail::TensorLike<T>
-  {
+  auto reshape(const Shape& shape) && {
+    static_assert(requires(T tensor) { std::move(tensor).reshape(shape); }, "reshape() is for a Tensor that is owned");
     return std::move(*this).transform([shape](T tensor) { return std::move(tensor).reshape(shape); });
   }
   // The value for many readers: std::shared_ptr<const T>.
@@ -228,17 +319,15 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
     return std::move(*this).transform([](T value) { return std::make_shared<const T>(std::move(value)); });
   }
   // A copy of the elements for the host: std::vector<element>.
-  auto to_host() &&
-    requires detail::TensorLike<T>
-  {
+  auto to_host() && {
+    static_assert(detail::TensorLike<T>, "to_host() is for a tensor: unzip() takes the tensors out of several values");
     using Element = detail::ElementOf<T>;
     return DeviceOperation<std::vector<Element>>(
         detail::TypedNodePtr<std::vector<Element>>(new detail::ToHostNode<T>(take_node())));
   }
   // A copy of the tensor on another device, through the host's memory.
-  auto copy_to(const Device& device) &&
-    requires detail::TensorLike<T>
-  {
+  auto copy_to(const Device& device) && {
+    static_assert(detail::TensorLike<T>, "copy_to() is for a tensor: unzip() takes the tensors out of several values");
     using Copy = Tensor<detail::ElementOf<T>>;
     return DeviceOperation<Copy>(
         detail::TypedNodePtr<Copy>(new detail::CopyToNode<detail::ElementOf<T>>(take_node(), device)));
@@ -261,9 +350,8 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
 
   // The values of a std::tuple as operations of their own, in a std::tuple. They share one execution: the first that is
   // run does the work for all; each carries the cause if it fails. Any thread.
-  auto unzip() &&
-    requires requires { std::tuple_size<T>::value; }
-  {
+  auto unzip() && {
+    static_assert(detail::TupleLike<T>, "unzip() is for several values, as zip() gives them");
     detail::TypedNodePtr<T> source = take_node();
     detail::TypedNode<T>* node = source.get();
     return parts(std::make_shared<detail::SharedOperation>(std::move(source)), node,
@@ -274,22 +362,30 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
   // may not have been written yet, though all that uses it comes after that. The function should only compose.
   template <class F>
   auto then(F function) && {
-    using Next = detail::ResultWith<F, T>;
-    static_assert(detail::is_operation<Next>,
-                  "the function of then() returns an operation: value(x), or map() for a host function");
-    if constexpr (detail::is_operation<Next>) {
-      using To = typename Next::value_type;
-      return DeviceOperation<To>(
-          detail::TypedNodePtr<To>(new detail::ThenNode<T, To, F>(take_node(), std::move(function))));
+    static_assert(detail::CallableWith<F, T>,
+                  "the function of then() is called with the value of the operation, by value");
+    if constexpr (detail::CallableWith<F, T>) {
+      using Next = detail::ResultWith<F, T>;
+      static_assert(detail::is_operation<Next>,
+                    "the function of then() returns an operation: value(x), or map() for a host function");
+      if constexpr (detail::is_operation<Next>) {
+        using To = typename Next::value_type;
+        return DeviceOperation<To>(
+            detail::TypedNodePtr<To>(new detail::ThenNode<T, To, F>(take_node(), std::move(function))));
+      }
     }
   }
   // What a function of the host makes of the value, when the device has made that. It runs on a thread of the device's,
   // or in sync() on the caller's, and may take its time. What it throws is the operation's failure.
   template <class F>
   auto map(F function) && {
-    using To = detail::ResultWith<F, T>;
-    return DeviceOperation<To>(
-        detail::TypedNodePtr<To>(new detail::MapNode<T, To, F>(take_node(), std::move(function))));
+    static_assert(detail::CallableWith<F, T>,
+                  "the function of map() is called with the value of the operation, by value");
+    if constexpr (detail::CallableWith<F, T>) {
+      using To = detail::ResultWith<F, T>;
+      return DeviceOperation<To>(
+          detail::TypedNodePtr<To>(new detail::MapNode<T, To, F>(take_node(), std::move(function))));
+    }
   }
   // Shows the value to a function and passes it on.
   template <class F>
@@ -320,24 +416,36 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
   DeviceOperation& operator=(DeviceOperation&&) noexcept = default;
 
   // On an operation that is not moved: what to do instead, in one line.
-#define TESSERA_MOVE_FIRST(member)                                                                             \
-  template <class... Argument>                                                                                 \
-  DeviceOperation<T> member(Argument&&...)& {                                                                  \
-    static_assert(detail::never<Argument...>, "an operation is used up: write std::move(operation)." #member); \
+#define TESSERA_MOVE_FIRST(member, parameters)                                                                         \
+  template <class... Argument>                                                                                         \
+  auto member parameters& {                                                                                            \
+    static_assert(detail::never<Argument...>, "an operation is used up: write std::move(operation)." #member "(...)"); \
+    return DeviceOperation(detail::TypedNodePtr<T>());                                                                 \
   }
-  TESSERA_MOVE_FIRST(sync)
-  TESSERA_MOVE_FIRST(sync_on)
-  TESSERA_MOVE_FIRST(spawn)
-  TESSERA_MOVE_FIRST(submit_on)
-  TESSERA_MOVE_FIRST(to_host)
-  TESSERA_MOVE_FIRST(shared)
-  TESSERA_MOVE_FIRST(unzip)
-  TESSERA_MOVE_FIRST(apply)
-  TESSERA_MOVE_FIRST(then)
-  TESSERA_MOVE_FIRST(map)
+  TESSERA_MOVE_FIRST(sync, (Argument && ...))
+  TESSERA_MOVE_FIRST(sync_on, (Argument && ...))
+  TESSERA_MOVE_FIRST(spawn, (Argument && ...))
+  TESSERA_MOVE_FIRST(submit_on, (Argument && ...))
+  TESSERA_MOVE_FIRST(on, (Argument && ...))
+  TESSERA_MOVE_FIRST(unpartition, (Argument && ...))
+  TESSERA_MOVE_FIRST(shared, (Argument && ...))
+  TESSERA_MOVE_FIRST(to_host, (Argument && ...))
+  TESSERA_MOVE_FIRST(copy_to, (Argument && ...))
+  TESSERA_MOVE_FIRST(apply, (Argument && ...))
+  TESSERA_MOVE_FIRST(unzip, (Argument && ...))
+  TESSERA_MOVE_FIRST(then, (Argument && ...))
+  TESSERA_MOVE_FIRST(map, (Argument && ...))
+  TESSERA_MOVE_FIRST(inspect, (Argument && ...))
+  TESSERA_MOVE_FIRST(or_else, (Argument && ...))
+  TESSERA_MOVE_FIRST(retry, (Argument && ...))
+  TESSERA_MOVE_FIRST(timeout, (Argument && ...))
+  TESSERA_MOVE_FIRST(boxed, (Argument && ...))
+  TESSERA_MOVE_FIRST(partition, (const Shape&))
+  TESSERA_MOVE_FIRST(reshape, (const Shape&))
+  TESSERA_MOVE_FIRST(apply, (std::string_view, const Params&))
 #undef TESSERA_MOVE_FIRST
   template <class Value = T>
-  detail::RunAwaiter<T, detail::Anywhere> operator co_await() & {
+  detail::RunAwaiter<T, detail::Anywhere> operator co_await() const& {
     static_assert(detail::never<Value>, "an operation is used up by awaiting it: write co_await std::move(operation)");
     return {detail::NodePtr(), {}};
   }
@@ -531,6 +639,10 @@ class [[nodiscard]] KernelOperation
     const detail::TypedNodePtr<Output> node = this->take_node();
     return DeviceOperation<Tuple>(static_cast<detail::KernelNode<Tuple, Param...>&>(*node).take_all()).unzip();
   }
+  template <class Operation = KernelOperation>
+  auto unzip() & {
+    static_assert(detail::never<Operation>, "an operation is used up: write std::move(operation).unzip(...)");
+  }
 };
 
 namespace detail {
@@ -598,7 +710,7 @@ class Spawned {
     return Resumed<E>{std::move(run_), std::move(executor)};
   }
   template <class Value = T>
-  detail::RunAwaiter<T, detail::Anywhere> operator co_await() & {
+  detail::RunAwaiter<T, detail::Anywhere> operator co_await() const& {
     static_assert(detail::never<Value>, "a spawned operation gives its value once: write co_await std::move(spawned)");
     return {detail::Run(), {}};
   }
@@ -642,7 +754,7 @@ Spawned<T> spawn(DeviceOperation<T>&& operation, std::stop_token stop = {}) {
   return std::move(operation).spawn(std::move(stop));
 }
 template <class T>
-Spawned<T> spawn(DeviceOperation<T>& operation, std::stop_token = {}) {
+Spawned<T> spawn(DeviceOperation<T>&, std::stop_token = {}) {
   static_assert(detail::never<T>, "an operation is used up by spawning it: write spawn(std::move(operation))");
   return {};
 }

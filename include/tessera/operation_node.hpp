@@ -214,6 +214,9 @@ class TESSERA_API Evaluation {
   virtual std::shared_ptr<Evaluation> share() = 0;  // for whoever wakes
   // They are stopped with it.
   virtual void add_inner(const Run& run) = 0;
+  // What the task of this node waits for, or nothing: whoever waits for the evaluation works for that. Any thread.
+  virtual void task_awaits(const OperationNode& node, const Run& run) = 0;
+  virtual void task_awaits(const OperationNode& node, const Ref<Node>& command) = 0;
 
  protected:
   friend class OperationNode;
@@ -261,11 +264,11 @@ TESSERA_API void cancel_after(const Run& run, std::chrono::nanoseconds time);
 // What was thrown, as an Error: Errc::call_failed for what is none.
 TESSERA_API Error error_of(const std::exception_ptr& failure);
 
-// Whoever waits for a task, and may have to work for what the task waits for.
+// Told what a task waits for, so that those who wait for the task can work for that.
 class TESSERA_API TaskDriver {
  public:
-  // The task waits for this.
   virtual void awaits(const Run& run) = 0;
+  virtual void awaits(const Ref<Node>& command) = 0;
 
  protected:
   TaskDriver() = default;
@@ -280,10 +283,13 @@ struct TaskContext {
 };
 TESSERA_API std::uint64_t next_task_id() noexcept;
 
-// A thread that waits for a task.
+// A thread that waits for a task, and does what the task waits for.
 class TESSERA_API SyncDriver final : public TaskDriver {
  public:
+  SyncDriver();
+  ~SyncDriver();
   void awaits(const Run& run) override;
+  void awaits(const Ref<Node>& command) override;
   void finish() noexcept;
   // Blocks until finish().
   void wait();
@@ -291,7 +297,8 @@ class TESSERA_API SyncDriver final : public TaskDriver {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  Run awaited_;
+  Run run_;  // or
+  Ref<Node> command_;
   std::uint64_t changes_ = 0;
   bool is_over_ = false;
 };

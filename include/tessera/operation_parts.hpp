@@ -39,6 +39,11 @@ struct CallResult<F, void> : std::invoke_result<F&> {};
 template <class F, class T>
 using ResultWith = std::remove_cvref_t<typename CallResult<F, T>::type>;
 
+template <class F, class T>
+concept CallableWith = requires { typename CallResult<F, T>::type; };
+template <class T>
+concept TupleLike = requires { std::tuple_size<T>::value; };
+
 template <class T>
 concept is_operation =
     requires { typename T::value_type; } && std::derived_from<T, DeviceOperation<typename T::value_type>>;
@@ -358,6 +363,12 @@ constexpr bool check_arguments(const tile::KernelOf<P...>*, const std::tuple<A..
   } else {
     return false;
   }
+}
+
+template <class... P, class T>
+constexpr bool check_arguments(const tile::KernelOf<P...>*, const T*) {
+  static_assert(never<T>, "a kernel is applied to several values: zip(output, inputs...).apply(kernel)");
+  return false;
 }
 
 // Which of a kernel's parameters is its output.

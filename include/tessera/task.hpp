@@ -25,7 +25,10 @@ class TaskPromiseBase {
   std::suspend_always initial_suspend() const noexcept { return {}; }
   void unhandled_exception() noexcept { failure_ = std::current_exception(); }
 
-  // What an awaited operation looks at.
+  // What awaited operations and commands look at.
+  void awaits(const Ref<Node>& command) const {
+    if (context_ && context_->driver) context_->driver->awaits(command);
+  }
   const TaskContext* task_context() const noexcept { return context_; }
   void set_context(const TaskContext* context) noexcept { context_ = context; }
   void set_continuation(std::coroutine_handle<> continuation) noexcept { continuation_ = continuation; }
@@ -62,7 +65,7 @@ class TaskPromise final : public TaskPromiseBase {
  public:
   Task<T> get_return_object() noexcept;
   FinalAwaiter final_suspend() const noexcept { return {}; }
-  template <class Value>
+  template <class Value = T>
     requires std::convertible_to<Value, T>
   void return_value(Value&& value) {
     value_.emplace(std::forward<Value>(value));
@@ -104,18 +107,19 @@ class [[nodiscard("a task does nothing until it is awaited, spawned or waited fo
   using value_type = T;
 
   struct Awaiter {
-    std::coroutine_handle<promise_type> coroutine;
+    Task task;
 
     bool await_ready() const noexcept { return false; }
     template <class Promise>
     std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> waiting) const noexcept {
+      auto& promise = task.coroutine_.promise();
       if constexpr (requires { waiting.promise().task_context(); }) {
-        coroutine.promise().set_context(waiting.promise().task_context());
+        promise.set_context(waiting.promise().task_context());
       }
-      coroutine.promise().set_continuation(waiting);
-      return coroutine;
+      promise.set_continuation(waiting);
+      return task.coroutine_;
     }
-    T await_resume() const { return coroutine.promise().result(); }
+    T await_resume() const { return task.coroutine_.promise().result(); }
   };
 
   Task(Task&& other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
@@ -131,9 +135,12 @@ class [[nodiscard("a task does nothing until it is awaited, spawned or waited fo
   }
 
   // co_await task(): runs it now, with the stop token and the stream of the task that awaits it.
-  Awaiter operator co_await() && { return Awaiter{handle()}; }
+  Awaiter operator co_await() && {
+    handle();
+    return Awaiter{std::move(*this)};
+  }
   template <class Value = T>
-  std::suspend_always operator co_await() & {
+  std::suspend_always operator co_await() const& {
     static_assert(detail::never<Value>, "a task runs once: write co_await std::move(task)");
     return {};
   }
@@ -141,7 +148,7 @@ class [[nodiscard("a task does nothing until it is awaited, spawned or waited fo
   // For the library.
   explicit Task(std::coroutine_handle<promise_type> coroutine) noexcept : coroutine_(coroutine) {}
   std::coroutine_handle<promise_type> handle() const {
-    if (!coroutine_) throw Error(Errc::invalid_argument, "the task was moved from");
+    if (!coroutine_) throw Error(Errc::invalid_argument, "the task has been used already: it runs once");
     return coroutine_;
   }
 
@@ -174,7 +181,7 @@ class TaskNode final : public TypedNode<T>, private TaskDriver {
     auto& promise = task_.handle().promise();
     promise.set_context(&context_);
     promise.set_at_end([](void* node) { static_cast<TaskNode*>(node)->ended(); }, this);
-    evaluation.on_stop([this] { stop_.request_stop(); });
+    evaluation.on_stop([stop = stop_]() mutable { stop.request_stop(); });  // this node may be gone by then
     evaluation.hold(*this);
     evaluation.execute([this] { task_.handle().resume(); });
     return false;
@@ -182,10 +189,12 @@ class TaskNode final : public TypedNode<T>, private TaskDriver {
   void keep() override { throw Error(Errc::unsupported, "a task cannot be retried: it runs once"); }
 
  private:
-  void awaits(const Run& run) override { outer_->add_inner(run); }
+  void awaits(const Run& run) override { outer_->task_awaits(*this, run); }
+  void awaits(const Ref<Node>& command) override { outer_->task_awaits(*this, command); }
   void ended() {
     is_over_ = true;
     const std::shared_ptr<Evaluation> outer = std::move(outer_);
+    outer->task_awaits(*this, Ref<Node>());
     outer->wake(*this);
   }
   void take_result() {
@@ -208,21 +217,24 @@ class TaskNode final : public TypedNode<T>, private TaskDriver {
 
 // A task as an operation, for zip, when_all and all else. It begins on a thread of the device's.
 template <class T>
-DeviceOperation<T> as_operation(Task<T> task) {
+DeviceOperation<T> as_operation(Task<T>&& task) {
+  task.handle();
   return DeviceOperation<T>(detail::TypedNodePtr<T>(new detail::TaskNode<T>(std::move(task))));
 }
 
 // Starts a task on a thread of the device's and returns at once. cancel(), or the stop token, cancels the operation
 // that it awaits, which then throws in the task.
 template <class T>
-Spawned<T> spawn(Task<T> task, std::stop_token stop = {}) {
+Spawned<T> spawn(Task<T>&& task, std::stop_token stop = {}) {
   return as_operation(std::move(task)).spawn(std::move(stop));
 }
 
 // Runs a task, on this thread until it first waits, and blocks until it is over; gives its value, throws what it threw.
 // The stop token cancels the operation that the task awaits.
 template <class T>
-T sync_wait(Task<T> task, std::stop_token stop = {}) {
+T sync_wait(Task<T>&& given, std::stop_token stop = {}) {
+  given.handle();
+  const Task<T> task = std::move(given);
   detail::SyncDriver driver;
   const detail::TaskContext context{std::move(stop), detail::next_task_id(), &driver};
   auto& promise = task.handle().promise();
@@ -236,6 +248,23 @@ T sync_wait(Task<T> task, std::stop_token stop = {}) {
 template <class T>
 T sync_wait(DeviceOperation<T>&& operation) {
   return std::move(operation).sync();
+}
+
+template <class T>
+DeviceOperation<T> as_operation(Task<T>&) {
+  static_assert(detail::never<T>, "a task runs once: write as_operation(std::move(task))");
+}
+template <class T>
+Spawned<T> spawn(Task<T>&, std::stop_token = {}) {
+  static_assert(detail::never<T>, "a task runs once: write spawn(std::move(task))");
+}
+template <class T>
+T sync_wait(Task<T>&, std::stop_token = {}) {
+  static_assert(detail::never<T>, "a task runs once: write sync_wait(std::move(task))");
+}
+template <class T>
+T sync_wait(DeviceOperation<T>&) {
+  static_assert(detail::never<T>, "an operation is used up: write sync_wait(std::move(operation))");
 }
 
 }  // namespace tessera

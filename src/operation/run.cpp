@@ -93,6 +93,8 @@ void RunState::close() noexcept {
   is_pumping_ = true;
   inner_.clear();
   inner_changes_ = 0;
+  awaited_.clear();
+  awaits_ = 0;
   stops_.clear();
   stopped_ = nullptr;
   is_over_.store(false, std::memory_order_relaxed);
@@ -189,12 +191,13 @@ void RunState::begin_children(OperationNode& node) {
   node.pending_ = static_cast<std::uint32_t>(items_.size() - first);
   const auto begun = items_.begin() + static_cast<std::ptrdiff_t>(first);
   std::reverse(begun, items_.end());
+  // The deepest first; of equal ones the first.
   const auto is_shallower = [](const Item& a, const Item& b) { return a.node->depth() < b.node->depth(); };
-  if (node.pending_ == 2) {
-    if (is_shallower(begun[1], begun[0])) std::swap(begun[0], begun[1]);
-  } else if (!std::is_sorted(begun, items_.end(), is_shallower)) {
-    std::stable_sort(begun, items_.end(), is_shallower);
+  auto deepest = begun;
+  for (auto item = begun; item != items_.end(); ++item) {
+    if (!is_shallower(*item, *deepest)) deepest = item;
   }
+  if (node.pending_ > 1) std::rotate(deepest, deepest + 1, items_.end());
   if (node.pending_ == 0) items_.push_back({&node, false});
 }
 
@@ -370,6 +373,16 @@ bool RunState::try_end(std::unique_lock<std::mutex>& lock) {
 Status RunState::poll() {
   if (!is_over()) {
     device_->scheduler->polled();
+    std::shared_ptr<RunState> run;
+    Ref<Node> command;
+    std::uint64_t change = 0;
+    if (find_awaited(&run, &command, &change)) {
+      if (run) {
+        run->poll();
+      } else {
+        command->device->scheduler->polled();
+      }
+    }
     if (!is_over()) return Status::running;
   }
   if (!failure_) return Status::completed;
@@ -413,6 +426,20 @@ std::shared_ptr<Scheduler> RunState::helpless_scheduler() {
   return nullptr;
 }
 
+// What a task waits for and is not over: a run or a command.
+bool RunState::find_awaited(std::shared_ptr<RunState>* run, Ref<Node>* command, std::uint64_t* change) {
+  std::vector<std::shared_ptr<RunState>> over;  // go after the lock
+  const std::scoped_lock lock(mutex_);
+  *change = awaits_;
+  for (const auto& [node, awaited] : awaited_) {
+    if (*run) over.push_back(std::move(*run));
+    *run = awaited.run.lock();
+    *command = awaited.command;
+    if (*run ? !(*run)->is_over() : *command && !(*command)->is_settled()) return true;
+  }
+  return false;
+}
+
 bool RunState::wait(Clock::time_point until) {
   constexpr auto look_again = std::chrono::microseconds(50);
   while (!is_over()) {
@@ -434,8 +461,17 @@ bool RunState::wait(Clock::time_point until) {
     }
     const std::shared_ptr<Scheduler> helpless = helpless_scheduler();
     if (helpless && helpless->run_one()) continue;
+    std::shared_ptr<RunState> run;
+    Ref<Node> awaited;
+    std::uint64_t change = 0;
+    if (find_awaited(&run, &awaited, &change)) {
+      if (!(run ? run->wait(until) : detail::wait(*awaited, until))) return is_over();
+      continue;
+    }
     std::unique_lock lock(mutex_);
-    const auto is_changed = [&] { return is_over() || !outstanding_.empty() || inner_changes_ != seen; };
+    const auto is_changed = [&] {
+      return is_over() || !outstanding_.empty() || inner_changes_ != seen || awaits_ != change;
+    };
     if (helpless) {
       changed_.wait_for(lock, look_again, is_changed);
       if (Clock::now() >= until) return is_over();
@@ -557,6 +593,21 @@ void RunState::add_inner(const Run& run) {
     }
   }
   run.cancel();
+}
+
+void RunState::task_awaits(const OperationNode& node, const Run& run) { task_awaits(node, {run.state(), {}}); }
+void RunState::task_awaits(const OperationNode& node, const Ref<Node>& command) { task_awaits(node, {{}, command}); }
+void RunState::task_awaits(const OperationNode& node, Awaited awaited) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (awaited.run.expired() && !awaited.command) {
+      awaited_.erase(&node);
+    } else {
+      std::swap(awaited_[&node], awaited);
+    }
+    ++awaits_;
+  }
+  changed_.notify_all();
 }
 
 void RunState::make_shared_value(const std::shared_ptr<SharedOperation>& shared, OperationNode& joint) {

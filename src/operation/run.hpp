@@ -13,6 +13,7 @@
 #include <mutex>
 #include <optional>
 #include <stop_token>
+#include <unordered_map>
 #include <vector>
 
 namespace tessera::detail {
@@ -58,6 +59,8 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   DeviceState& device() override { return *device_; }
   std::shared_ptr<Evaluation> share() override { return shared_from_this(); }
   void add_inner(const Run& run) override;
+  void task_awaits(const OperationNode& node, const Run& run) override;
+  void task_awaits(const OperationNode& node, const Ref<Node>& command) override;
 
   // For SharedOperation. The pumping thread: begins its source; steps its parts.
   void make_shared_value(const std::shared_ptr<SharedOperation>& shared, OperationNode& joint);
@@ -83,6 +86,11 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
     std::uint64_t up_to;
     bool has_work;  // work() comes first
   };
+  // What a task in it waits for: one of them.
+  struct Awaited {
+    std::weak_ptr<RunState> run;
+    Ref<Node> command;
+  };
   class Watch;
   struct Free;
 
@@ -106,6 +114,8 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   void work(OperationNode& node) noexcept;
   bool try_end(std::unique_lock<std::mutex>& lock);
   std::shared_ptr<Scheduler> helpless_scheduler();
+  void task_awaits(const OperationNode& node, Awaited awaited);
+  bool find_awaited(std::shared_ptr<RunState>* run, Ref<Node>* command, std::uint64_t* change);
   Ref<Node> find_command(std::uint64_t* number, std::shared_ptr<RunState>* owner);
 
   NodePtr root_;
@@ -130,7 +140,6 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   std::condition_variable changed_;
   std::vector<Event> events_;
   bool is_pumping_ = true;
-  std::size_t working_ = 0;  // functions of the program's that run, or will
   struct Outstanding {
     std::uint64_t number;
     Ref<Node> command;
@@ -139,6 +148,8 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   std::vector<Outstanding> outstanding_;
   std::vector<std::weak_ptr<RunState>> inner_;
   std::uint64_t inner_changes_ = 0;
+  std::unordered_map<const OperationNode*, Awaited> awaited_;  // by tasks
+  std::uint64_t awaits_ = 0;                                   // how often that has changed
   std::vector<std::function<void()>> stops_;
   std::exception_ptr stopped_;  // by cancel()
   std::vector<Run::Observer*> observers_;

@@ -1,5 +1,8 @@
 #include <tessera/task.hpp>
 
+#include "operation/run.hpp"
+#include "runtime/submit.hpp"
+
 #include <atomic>
 
 namespace tessera::detail {
@@ -9,9 +12,21 @@ std::uint64_t next_task_id() noexcept {
   return ++last;
 }
 
+SyncDriver::SyncDriver() = default;
+SyncDriver::~SyncDriver() = default;
+
 void SyncDriver::awaits(const Run& run) {
   const std::scoped_lock lock(mutex_);
-  awaited_ = run;
+  run_ = run;
+  command_ = {};
+  ++changes_;
+  changed_.notify_all();
+}
+
+void SyncDriver::awaits(const Ref<Node>& command) {
+  const std::scoped_lock lock(mutex_);
+  run_ = {};
+  command_ = command;
   ++changes_;
   changed_.notify_all();
 }
@@ -27,11 +42,14 @@ void SyncDriver::wait() {
   std::unique_lock lock(mutex_);
   std::uint64_t seen = 0;
   while (!is_over_) {
-    if (awaited_ && changes_ != seen) {
+    if (changes_ != seen) {
       seen = changes_;
-      const Run run = awaited_;
+      const Run run = run_;
+      const Ref<Node> command = command_;
       lock.unlock();
-      run.wait();  // and works for it
+      // And works for it.
+      if (run) run.wait();
+      if (command) detail::wait(*command, Clock::time_point::max());
       lock.lock();
     } else {
       changed_.wait(lock, [&] { return is_over_ || changes_ != seen; });

@@ -66,7 +66,7 @@ namespace detail {
 
 bool CommandAwaiter::await_ready() const { return node_of(node_, "co_await").is_settled(); }
 
-bool CommandAwaiter::await_suspend(std::coroutine_handle<> waiting) noexcept {
+bool CommandAwaiter::suspend(std::coroutine_handle<> waiting) noexcept {
   waiting_ = waiting;
   if (node_->add_observer(*this)) return true;  // this awaiter may be gone already
   waiting_ = nullptr;

@@ -1,0 +1,13 @@
+// A task runs once.
+// Error: a task runs once: write co_await std::move(task)
+#include <tessera/task.hpp>
+
+using namespace tessera;
+
+Task<void> use(Task<int> task) {
+#ifdef FIXED
+  co_await std::move(task);
+#else
+  co_await task;
+#endif
+}

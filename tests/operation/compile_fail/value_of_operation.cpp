@@ -1,0 +1,13 @@
+// An operation needs no value().
+// Error: it is an operation already
+#include <tessera/operation.hpp>
+
+using namespace tessera;
+
+void use() {
+#ifdef FIXED
+  ones<float>({4}).sync();
+#else
+  value(ones<float>({4})).sync();
+#endif
+}

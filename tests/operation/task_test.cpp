@@ -1,0 +1,592 @@
+#include <tessera/task.hpp>
+
+#include <tessera/tessera.hpp>
+
+#include "support/expect_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <coroutine>
+#include <deque>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace tessera {
+namespace {
+
+using namespace std::chrono_literals;
+using test::expect_error;
+
+Task<int> give(int value) { co_return value; }
+Task<void> nothing() { co_return; }
+Task<int> fail(std::string why) {
+  throw std::runtime_error(why);
+  co_return 0;
+}
+
+// A thread with a queue, as event loops are.
+class Loop {
+ public:
+  Loop() : thread_([this] { run(); }) {}
+  ~Loop() {
+    post(nullptr);
+    thread_.join();
+  }
+  void post(std::function<void()> function) {
+    const std::scoped_lock lock(mutex_);
+    queue_.push_back(std::move(function));
+    changed_.notify_one();
+  }
+  // On its thread, to its end.
+  void run_there(const std::function<void()>& function) {
+    std::promise<void> over;
+    post([&] {
+      function();
+      over.set_value();
+    });
+    over.get_future().wait();
+  }
+  std::thread::id id() const { return thread_.get_id(); }
+
+ private:
+  void run() {
+    while (true) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return !queue_.empty(); });
+      const std::function<void()> function = std::move(queue_.front());
+      queue_.pop_front();
+      lock.unlock();
+      if (!function) return;
+      function();
+    }
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> queue_;
+  std::thread thread_;
+};
+
+// The ways to name it as an executor.
+struct WithExecute {
+  Loop* loop;
+  void execute(std::function<void()> function) const { loop->post(std::move(function)); }
+};
+struct WithPost {
+  Loop* loop;
+  void post(std::function<void()> function) const { loop->post(std::move(function)); }
+};
+
+// A function of the host's in an operation that stops until it may go on.
+struct Gate {
+  std::atomic<bool> is_reached = false;
+  std::atomic<bool> is_open = false;
+
+  auto function() {
+    return [this](int x) {
+      is_reached = true;
+      while (!is_open) std::this_thread::yield();
+      return x;
+    };
+  }
+  void wait() const {
+    while (!is_reached) std::this_thread::yield();
+  }
+};
+
+TEST(Task, Gives_a_value_or_nothing) {
+  EXPECT_EQ(sync_wait(give(7)), 7);
+  sync_wait(nothing());
+  const auto owned = [](std::unique_ptr<int> x) -> Task<std::unique_ptr<int>> { co_return x; };
+  EXPECT_EQ(*sync_wait(owned(std::make_unique<int>(5))), 5);
+  const auto pair = []() -> Task<std::pair<int, std::string>> { co_return {1, "one"}; };
+  EXPECT_EQ(sync_wait(pair()).second, "one");
+}
+
+TEST(Task, Begins_when_it_is_awaited) {
+  bool has_begun = false;
+  const auto body = [&]() -> Task<void> {
+    has_begun = true;
+    co_return;
+  };
+  {
+    const auto dropped = body();
+  }
+  EXPECT_FALSE(has_begun);
+  sync_wait(body());
+  EXPECT_TRUE(has_begun);
+}
+
+TEST(Task, Awaits_operations) {
+  const auto body = []() -> Task<float> {
+    Tensor<float> x = co_await full<float>({100}, 2);
+    const std::vector<float> host = co_await value(std::move(x)).to_host();
+    co_await value(1).map([](int) {});
+    co_return std::accumulate(host.begin(), host.end(), 0.0F);
+  };
+  EXPECT_EQ(sync_wait(body()), 200);
+  EXPECT_EQ(sync_wait(value(3)), 3);
+}
+
+TEST(Task, An_exception_comes_to_whoever_awaits) {
+  EXPECT_THROW(sync_wait(fail("no luck")), std::runtime_error);
+  const auto body = []() -> Task<std::string> {
+    try {
+      co_await fail("no luck");
+    } catch (const std::runtime_error& error) {
+      co_return error.what();
+    }
+    co_return "";
+  };
+  EXPECT_EQ(sync_wait(body()), "no luck");
+  const auto operation = []() -> Task<Errc> {
+    try {
+      co_await zip(empty<float>({3}), empty<float>({4})).apply("relu");
+    } catch (const Error& error) {
+      co_return error.code();
+    }
+    co_return Errc::internal;
+  };
+  EXPECT_EQ(sync_wait(operation()), Errc::shape_mismatch);
+}
+
+TEST(Task, Runs_once) {
+  Task<int> task = give(1);
+  EXPECT_EQ(sync_wait(std::move(task)), 1);
+  expect_error(Errc::invalid_argument, "used already", [&] { sync_wait(std::move(task)); });
+  expect_error(Errc::invalid_argument, "used already", [&] { spawn(std::move(task)); });
+  const auto twice = []() -> Task<int> {
+    Task<int> inner = give(2);
+    const int first = co_await std::move(inner);
+    co_return first + co_await std::move(inner);
+  };
+  expect_error(Errc::invalid_argument, "used already", [&] { sync_wait(twice()); });
+}
+
+TEST(Task, A_million_awaits_need_no_stack) {
+  const auto tasks = []() -> Task<int> {
+    int sum = 0;
+    for (int i = 0; i < 1'000'000; ++i) sum += co_await give(1);
+    co_return sum;
+  };
+  EXPECT_EQ(sync_wait(tasks()), 1'000'000);
+  const auto operations = []() -> Task<int> {
+    int sum = 0;
+    for (int i = 0; i < 100'000; ++i) sum += co_await value(1);
+    co_return sum;
+  };
+  EXPECT_EQ(sync_wait(operations()), 100'000);
+  const auto executor = []() -> Task<int> {  // that calls at once
+    int sum = 0;
+    for (int i = 0; i < 100'000; ++i) sum += co_await value(1).on([](auto f) { f(); });
+    co_return sum;
+  };
+  EXPECT_EQ(sync_wait(executor()), 100'000);
+}
+
+TEST(Task, Many_awaits_that_really_wait_need_no_stack) {
+  const auto body = []() -> Task<int> {
+    int sum = 0;
+    for (int i = 0; i < 20'000; ++i) sum += co_await value(1).map([](int x) { return x; });
+    co_return sum;
+  };
+  EXPECT_EQ(sync_wait(body()), 20'000);
+}
+
+Task<int> depth(int levels) {
+  if (levels == 0) co_return co_await value(0).map([](int x) { return x; });
+  co_return 1 + co_await depth(levels - 1);
+}
+
+TEST(Task, Recursion_of_some_thousands) { EXPECT_EQ(sync_wait(depth(5000)), 5000); }
+
+TEST(Task, Awaits_commands) {
+  for (const unsigned workers : {0U, 2U}) {
+    const Device device = Device::simulated({.seed = 1, .workers = workers});
+    const auto body = [&]() -> Task<float> {
+      const Buffer x = device.buffer<float>({1, 2, 3});
+      const Buffer y = device.empty({3});
+      co_await device.submit("scale", {x}, y, {{"factor", 2.0}});
+      Tensor<float> tensor = co_await value(Tensor<float>(y));
+      co_await device.submit("scale", {y}, x, {{"factor", 2.0}});
+      co_return x.read<float>()[2];
+    };
+    EXPECT_EQ(sync_wait(body()), 12);
+    const auto failing = [&]() -> Task<void> {
+      co_await device.submit("relu", {device.zeros({3})}, device.zeros({4}));
+    };
+    expect_error(Errc::shape_mismatch, "relu", [&] { sync_wait(failing()); });
+  }
+}
+
+TEST(Task, Works_on_a_device_where_nothing_runs_by_itself) {
+  const Device device = Device::simulated({.seed = 3, .workers = 0});
+  const auto inner = [&](float x) -> Task<float> {
+    const auto host = co_await full<float>({10000}, x).on(device).to_host();
+    co_return co_await value(host[17]).on(device).map([](float y) { return 2 * y; });
+  };
+  const auto body = [&]() -> Task<float> {
+    const float first = co_await inner(1);
+    Spawned<std::vector<float>> running = spawn(full<float>({10}, 3).on(device).to_host());
+    const std::vector<float> second = co_await std::move(running);
+    std::vector<DeviceOperation<float>> both;
+    both.push_back(as_operation(inner(4)).on(device));
+    both.push_back(as_operation(inner(5)).on(device));
+    const std::vector<float> rest = co_await when_all(std::move(both));
+    co_return first + second[0] + rest[0] + rest[1];
+  };
+  EXPECT_EQ(sync_wait(body()), 2 + 3 + 8 + 10);
+}
+
+// The task itself runs elsewhere.
+TEST(Task, A_spawned_task_awaits_what_nobody_else_runs) {
+  const Device device = Device::simulated({.seed = 3, .workers = 0});
+  const auto body = [&]() -> Task<float> {
+    const auto host = co_await full<float>({10000}, 2).on(device).to_host();
+    co_await device.submit("relu", {device.zeros({3})}, device.zeros({3}));
+    co_return co_await value(host[17]).on(device).map([](float y) { return 2 * y; });
+  };
+  EXPECT_EQ(spawn(body()).wait(), 4);
+  EXPECT_EQ(as_operation(body()).sync(), 4);
+  const auto outer = [&]() -> Task<float> { co_return co_await spawn(body()) + co_await as_operation(body()); };
+  EXPECT_EQ(sync_wait(outer()), 8);
+}
+
+TEST(Task, Spawned_in_the_background) {
+  Spawned<int> running = spawn(depth(10));
+  EXPECT_EQ(running.wait(), 10);
+  EXPECT_EQ(running.poll(), Status::completed);
+  EXPECT_THROW(spawn(fail("no luck")).wait(), std::runtime_error);
+  spawn(nothing()).wait();
+  std::promise<void> over;
+  const auto dropped = [&]() -> Task<void> {
+    co_await value(1).map([](int) {});
+    over.set_value();
+  };
+  spawn(dropped());
+  over.get_future().wait();
+}
+
+TEST(Task, Cancel_throws_in_the_task_where_it_waits) {
+  Gate gate;
+  bool was_caught = false;
+  bool has_gone_on = false;
+  const auto body = [&]() -> Task<int> {
+    try {
+      co_await value(1).map(gate.function()).map([&](int x) { return has_gone_on = true, x; });
+    } catch (const Error& error) {
+      was_caught = error.code() == Errc::cancelled;
+      throw;
+    }
+    co_return 1;
+  };
+  Spawned<int> running = spawn(body());
+  gate.wait();
+  EXPECT_TRUE(running.cancel());
+  gate.is_open = true;
+  expect_error(Errc::cancelled, "cancelled", [&] { running.wait(); });
+  EXPECT_EQ(running.poll(), Status::cancelled);
+  EXPECT_TRUE(was_caught);
+  EXPECT_FALSE(has_gone_on);
+  EXPECT_FALSE(running.cancel());
+}
+
+TEST(Task, A_stop_token_stops_what_it_waits_for) {
+  for (const bool is_spawned : {true, false}) {
+    Gate gate;
+    std::stop_source stop;
+    const auto body = [&]() -> Task<int> {
+      const auto inner = [&]() -> Task<int> {
+        co_return co_await value(1).map(gate.function()).map([](int x) { return x; });
+      };
+      co_return co_await inner();
+    };
+    std::thread stopper([&] {
+      gate.wait();
+      stop.request_stop();
+      gate.is_open = true;
+    });
+    expect_error(Errc::cancelled, "stopped", [&] {
+      if (is_spawned) {
+        spawn(body(), stop.get_token()).wait();
+      } else {
+        sync_wait(body(), stop.get_token());
+      }
+    });
+    stopper.join();
+    const auto late = []() -> Task<int> { co_return co_await value(1).map([](int x) { return x; }); };
+    expect_error(Errc::cancelled, "stopped", [&] { sync_wait(late(), stop.get_token()); });
+  }
+}
+
+TEST(Task, May_go_on_after_it_was_stopped) {
+  std::stop_source stop;
+  stop.request_stop();
+  const auto body = []() -> Task<int> {
+    try {
+      co_await value(1).map([](int x) { return x; });
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::cancelled);
+    }
+    co_return 5;
+  };
+  EXPECT_EQ(sync_wait(body(), stop.get_token()), 5);
+}
+
+TEST(Task, Goes_on_where_an_executor_says) {
+  Loop loop;
+  const auto body = [&]() -> Task<void> {
+    const auto is_there = [&] { return std::this_thread::get_id() == loop.id(); };
+    EXPECT_FALSE(is_there());
+    co_await value(1).map([](int x) { return x; }).on(WithExecute{&loop});
+    EXPECT_TRUE(is_there());
+    co_await value(1).map([](int x) { return x; });
+    const int made = co_await value(2).map([](int x) { return x; }).on(WithPost{&loop});
+    EXPECT_EQ(made, 2);
+    EXPECT_TRUE(is_there());
+    Spawned<int> running = spawn(value(3).map([](int x) { return x; }));
+    EXPECT_EQ(co_await std::move(running).on([&](auto f) { loop.post(f); }), 3);
+    EXPECT_TRUE(is_there());
+  };
+  sync_wait(body());
+}
+
+TEST(Task, Goes_on_there_also_if_there_was_nothing_to_wait_for) {
+  Loop loop;
+  const auto body = [&]() -> Task<void> {
+    EXPECT_EQ(co_await value(1).on(WithExecute{&loop}), 1);
+    EXPECT_EQ(std::this_thread::get_id(), loop.id());
+    co_await value(1).on(WithPost{&loop});
+    EXPECT_EQ(std::this_thread::get_id(), loop.id());
+  };
+  for (int i = 0; i < 100; ++i) sync_wait(body());
+}
+
+TEST(Task, A_failure_comes_there_too) {
+  Loop loop;
+  const auto body = [&]() -> Task<void> {
+    try {
+      co_await value(1).map([](int) -> int { throw std::runtime_error("no luck"); }).on(WithExecute{&loop});
+      ADD_FAILURE();
+    } catch (const std::runtime_error&) {
+      EXPECT_EQ(std::this_thread::get_id(), loop.id());
+    }
+  };
+  sync_wait(body());
+}
+
+// A coroutine of the program's own, which it can destroy.
+struct Manual {
+  struct promise_type {
+    Manual get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_always final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() { std::terminate(); }
+  };
+  std::coroutine_handle<promise_type> coroutine;
+};
+
+TEST(Task, Destroyed_while_it_waits_cancels_the_operation) {
+  auto gate = std::make_shared<Gate>();
+  const auto token = std::make_shared<int>(0);
+  std::atomic<bool> has_gone_on = false;
+  const auto body = [&](std::shared_ptr<int>) -> Manual {
+    co_await value(1).map([gate](int x) { return gate->function()(x); }).map([&, token](int x) {
+      has_gone_on = true;
+      return x;
+    });
+    ADD_FAILURE() << "it was destroyed";
+  };
+  const Manual manual = body(token);
+  gate->wait();
+  manual.coroutine.destroy();
+  gate->is_open = true;
+  while (token.use_count() > 1) std::this_thread::yield();
+  EXPECT_FALSE(has_gone_on);
+}
+
+TEST(Task, Destroyed_on_the_executor_while_it_waits_or_is_on_its_way) {
+  for (int round = 0; round < 200; ++round) {
+    Loop loop;
+    std::coroutine_handle<> coroutine;
+    bool has_gone_on = false;
+    const auto body = [&]() -> Manual {
+      co_await value(1).map([](int x) { return x; }).on(WithExecute{&loop});
+      has_gone_on = true;
+    };
+    loop.run_there([&] {
+      coroutine = body().coroutine;
+      if (round % 2 == 0) std::this_thread::sleep_for(200us);  // so that it is on its way in most cases
+      coroutine.destroy();
+    });
+    loop.run_there([] {});
+    EXPECT_FALSE(has_gone_on);
+  }
+}
+
+TEST(Task, Dropped_while_it_waits_destroys_what_it_holds) {
+  const auto gate = std::make_shared<Gate>();
+  const auto token = std::make_shared<int>(0);
+  const auto inner = [&](std::shared_ptr<int>) -> Task<int> {
+    co_return co_await value(1).map([gate](int x) { return gate->function()(x); });
+  };
+  const auto outer = [&](std::shared_ptr<int> held) -> Manual { co_await inner(std::move(held)); };
+  const Manual manual = outer(token);
+  gate->wait();
+  manual.coroutine.destroy();
+  EXPECT_EQ(token.use_count(), 1);
+  gate->is_open = true;
+}
+
+TEST(Task, Many_on_many_threads) {
+  constexpr int threads = 8;
+  constexpr int tasks = 50;
+  const auto work = [](int x) -> Task<int> {
+    const auto host = co_await full<float>({64}, static_cast<float>(x)).to_host();
+    const int more = co_await value(x).map([](int y) { return y + 1; });
+    Spawned<int> running = spawn(give(x));
+    co_return static_cast<int>(host[3]) + more + co_await std::move(running);
+  };
+  std::vector<std::thread> all;
+  for (int t = 0; t < threads; ++t) {
+    all.emplace_back([&, t] {
+      std::vector<Spawned<int>> running;
+      for (int i = 0; i < tasks; ++i) {
+        const int x = t * tasks + i;
+        if (i % 5 == 0) {
+          EXPECT_EQ(sync_wait(work(x)), 3 * x + 1);
+        } else {
+          running.push_back(spawn(work(x)));
+        }
+      }
+      int i = 0;
+      for (Spawned<int>& one : running) {
+        while (i % 5 == 0) ++i;
+        EXPECT_EQ(one.wait(), 3 * (t * tasks + i++) + 1);
+      }
+    });
+  }
+  for (std::thread& thread : all) thread.join();
+}
+
+TEST(Task, A_stream_policy_tells_tasks_apart) {
+  struct Noting final : StreamPolicy {
+    Stream stream_for(const Device& device, std::uint64_t task) override {
+      const std::scoped_lock lock(mutex);
+      tasks.push_back(task);
+      return device.stream();
+    }
+    std::mutex mutex;
+    std::vector<std::uint64_t> tasks;
+  };
+  const auto noting = std::make_shared<Noting>();
+  set_stream_policy(noting);
+  const auto inner = []() -> Task<void> { co_await ones<float>({4}); };
+  const auto body = [&]() -> Task<void> {
+    co_await ones<float>({4});
+    co_await inner();  // a part of this task
+  };
+  sync_wait(body());
+  sync_wait(body());
+  ones<float>({4}).sync();
+  set_stream_policy(nullptr);
+  ASSERT_EQ(noting->tasks.size(), 5U);
+  EXPECT_NE(noting->tasks[0], 0U);
+  EXPECT_EQ(noting->tasks[0], noting->tasks[1]);
+  EXPECT_NE(noting->tasks[0], noting->tasks[2]);
+  EXPECT_EQ(noting->tasks[2], noting->tasks[3]);
+  EXPECT_EQ(noting->tasks[4], 0U);
+}
+
+TEST(Task, Stream_policies_change_no_result) {
+  const auto body = [](float x) -> Task<float> {
+    float sum = 0;
+    for (int i = 0; i < 20; ++i) sum += (co_await full<float>({100}, x).to_host())[7];
+    co_return sum;
+  };
+  for (const auto& policy : {round_robin_streams(2), single_stream(), stream_per_task()}) {
+    set_stream_policy(policy);
+    std::vector<Spawned<float>> running;
+    for (int i = 0; i < 100; ++i) running.push_back(spawn(body(static_cast<float>(i))));
+    for (int i = 0; i < 100; ++i) {
+      EXPECT_EQ(running[static_cast<std::size_t>(i)].wait(), 20 * static_cast<float>(i));
+    }
+  }
+  set_stream_policy(nullptr);
+}
+
+TEST(Task, Is_part_of_operations) {
+  auto [a, b, c] = zip(as_operation(give(1)), as_operation(depth(3)), ones<float>({2}).to_host()).sync();
+  EXPECT_EQ(a, 1);
+  EXPECT_EQ(b, 3);
+  EXPECT_EQ(c, std::vector<float>(2, 1));
+  std::vector<DeviceOperation<int>> all;
+  for (int i = 0; i < 20; ++i) all.push_back(as_operation(depth(i)));
+  const std::vector<int> depths = when_all(std::move(all)).sync();
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(depths[static_cast<std::size_t>(i)], i);
+  EXPECT_EQ(as_operation(give(4)).then([](int x) { return as_operation(depth(x)); }).sync(), 4);
+  as_operation(nothing()).sync();
+  EXPECT_THROW(zip(as_operation(give(1)), as_operation(fail("no luck"))).sync(), std::runtime_error);
+  expect_error(Errc::unsupported, "runs once", [] { as_operation(give(1)).retry(2).sync(); });
+}
+
+TEST(Task, One_of_several_is_enough) {
+  Gate gate;
+  const auto slow = [&]() -> Task<int> {
+    co_await value(1).map(gate.function()).map([](int x) { return x; });
+    co_return 1;
+  };
+  const auto quick = [&]() -> Task<int> {
+    co_await value(1).map([&](int) { gate.wait(); });
+    gate.is_open = true;
+    co_return 2;
+  };
+  std::vector<DeviceOperation<int>> either;
+  either.push_back(as_operation(slow()));
+  either.push_back(as_operation(quick()).map([](int x) { return x; }));
+  const auto [index, result] = when_any(std::move(either)).sync();
+  EXPECT_EQ(result, index == 0 ? 1 : 2);
+}
+
+// The task is over and gone when the operation fails: there is nothing to stop any more.
+TEST(Task, A_failure_after_it) {
+  const auto failing = [] {
+    return value(1).then([](int x) { return as_operation(depth(x)); }).map([](int) -> int {
+      throw std::runtime_error("no luck");
+    });
+  };
+  EXPECT_THROW(failing().sync(), std::runtime_error);
+  EXPECT_THROW(spawn(failing()).wait(), std::runtime_error);
+}
+
+TEST(Task, A_timeout_stops_it) {
+  Gate gate;
+  const auto body = [&]() -> Task<int> {
+    co_return co_await value(1).map(gate.function()).map([](int x) { return x; });
+  };
+  std::thread opener([&] {
+    gate.wait();
+    std::this_thread::sleep_for(30ms);
+    gate.is_open = true;
+  });
+  EXPECT_THROW(as_operation(body()).timeout(5ms).sync(), Error);
+  opener.join();
+}
+
+}  // namespace
+}  // namespace tessera
