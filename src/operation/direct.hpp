@@ -46,6 +46,8 @@ class DirectEvaluation final : public Evaluation {
   RunOptions inner_options() override { refuse(); }
   std::shared_ptr<Evaluation> share() override { refuse(); }
   void add_inner(const Run&) override { refuse(); }
+  void task_awaits(const OperationNode&, const Run&) override { refuse(); }
+  void task_awaits(const OperationNode&, const Ref<Node>&) override { refuse(); }
   void begin_children(OperationNode&) override { refuse(); }
 
   OperationNode& root_;
