@@ -431,6 +431,7 @@ void Fusion::choose_way() {
 
 // How many elements there are in a group of which the reader does not read all, as of pixels it reads the colours only.
 std::int64_t Fusion::group_to_skip() const {
+  if (rank() == 0) return 1;
   const std::size_t last = rank() - 1;
   const Reach& reach = reach_[last];
   const std::int64_t group = reach.like.scale;
