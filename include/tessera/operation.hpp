@@ -45,20 +45,29 @@ class Spawned;
 
 namespace detail {
 
-// Where a coroutine goes on: an executor has execute(f), as those of Asio do, or post(f), or is called with f.
-template <class Executor, class F>
-void execute_on(Executor& executor, F function) {
-  if constexpr (requires { executor.execute(std::move(function)); }) {
+// Where a coroutine goes on: an executor has execute(f), or post(f), or post(f, allocator) as those of the Networking
+// TS and of Asio before 1.24 do, or is called with f.
+template <class E, class F>
+concept HasExecute = requires(E& executor, F f) { executor.execute(std::move(f)); };
+template <class E, class F>
+concept HasPost = requires(E& executor, F f) { executor.post(std::move(f)); };
+template <class E, class F>
+concept HasPostWith = requires(E& executor, F f) { executor.post(std::move(f), std::allocator<void>()); };
+template <class E, class F = void (*)()>
+concept Executor = HasExecute<E, F> || HasPost<E, F> || HasPostWith<E, F> || std::invocable<E&, F>;
+
+template <class E, class F>
+void execute_on(E& executor, F function) {
+  if constexpr (HasExecute<E, F>) {
     executor.execute(std::move(function));
-  } else if constexpr (requires { executor.post(std::move(function)); }) {
+  } else if constexpr (HasPost<E, F>) {
     executor.post(std::move(function));
+  } else if constexpr (HasPostWith<E, F>) {
+    executor.post(std::move(function), std::allocator<void>());
   } else {
     executor(std::move(function));
   }
 }
-template <class E>
-concept Executor = requires(E& executor, void (*f)()) { executor.execute(f); } ||
-                   requires(E& executor, void (*f)()) { executor.post(f); } || std::invocable<E&, void (*)()>;
 struct Anywhere {};  // on the thread that ends the operation
 
 // What co_await uses, for every door. Starts what is not started.
@@ -291,9 +300,9 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
   // if it was so little that it is done. In a Task the task's stop token stops it. If the coroutine is destroyed while
   // it waits, the operation is cancelled.
   detail::RunAwaiter<T, detail::Anywhere> operator co_await() && { return {detail::NodePtr(take_node()), {}}; }
-  // co_await operation.on(executor): goes on there, always. An executor is called as executor.execute(f) (so those of
-  // Asio do), executor.post(f) or executor(f). A coroutine that is destroyed on the executor's thread while it waits,
-  // or is on its way there, is not resumed.
+  // co_await operation.on(executor): goes on there, always. An executor is one of Asio's, has execute(f) or post(f), or
+  // is called with f. A coroutine that is destroyed on the executor's thread while it waits, or is on its way there, is
+  // not resumed.
   template <detail::Executor E>
   auto on(E executor) &&;
 
