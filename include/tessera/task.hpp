@@ -3,6 +3,7 @@
 #include <tessera/export.hpp>
 #include <tessera/operation.hpp>
 
+#include <atomic>
 #include <coroutine>
 #include <exception>
 #include <memory>
@@ -32,6 +33,9 @@ class TaskPromiseBase {
   const TaskContext* task_context() const noexcept { return context_; }
   void set_context(const TaskContext* context) noexcept { context_ = context; }
   void set_continuation(std::coroutine_handle<> continuation) noexcept { continuation_ = continuation; }
+  // Called by the task at its end and by whoever has started it. The second of them lets the one that awaits go on, so
+  // that a loop over tasks that never wait needs no stack, which symmetric transfer promises in optimized builds only.
+  bool comes_second() noexcept { return is_met_.exchange(true, std::memory_order_acq_rel); }
   // Called at the end instead of a continuation.
   void set_at_end(void (*at_end)(void*), void* with) noexcept {
     at_end_ = at_end;
@@ -43,8 +47,11 @@ class TaskPromiseBase {
     bool await_ready() const noexcept { return false; }
     template <class Promise>
     std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> ended) const noexcept {
-      const TaskPromiseBase& promise = ended.promise();
-      if (promise.continuation_) return promise.continuation_;
+      TaskPromiseBase& promise = ended.promise();
+      if (const std::coroutine_handle<> continuation = promise.continuation_) {
+        if (promise.comes_second()) return continuation;
+        return std::noop_coroutine();
+      }
       if (promise.at_end_) promise.at_end_(promise.with_);  // the frame may be gone now
       return std::noop_coroutine();
     }
@@ -56,6 +63,7 @@ class TaskPromiseBase {
  private:
   const TaskContext* context_ = nullptr;
   std::coroutine_handle<> continuation_;
+  std::atomic<bool> is_met_{false};
   void (*at_end_)(void*) = nullptr;
   void* with_ = nullptr;
 };
@@ -111,13 +119,14 @@ class [[nodiscard("a task does nothing until it is awaited, spawned or waited fo
 
     bool await_ready() const noexcept { return false; }
     template <class Promise>
-    std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> waiting) const noexcept {
+    bool await_suspend(std::coroutine_handle<Promise> waiting) const noexcept {
       auto& promise = task.coroutine_.promise();
       if constexpr (requires { waiting.promise().task_context(); }) {
         promise.set_context(waiting.promise().task_context());
       }
       promise.set_continuation(waiting);
-      return task.coroutine_;
+      task.coroutine_.resume();
+      return !promise.comes_second();
     }
     T await_resume() const { return task.coroutine_.promise().result(); }
   };
