@@ -13,6 +13,7 @@
 #include <tessera/tile.hpp>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <concepts>
 #include <coroutine>
@@ -116,9 +117,12 @@ class RunAwaiter final : public RunAwaiterBase<T> {
       : RunAwaiterBase<T>(std::move(run)), hop_(std::make_shared<Hop>(std::move(executor))) {}
   ~RunAwaiter() {
     hop_->waiting = nullptr;
-    if (is_suspended_ && this->run_.remove_observer(*hop_)) {
+    if (!is_suspended_) return;
+    if (this->run_.remove_observer(*hop_)) {
       hop_->self = nullptr;
       this->run_.cancel();
+    } else {
+      hop_->is_sent.wait(false, std::memory_order_acquire);  // the executor may be gone after this
     }
   }
 
@@ -150,6 +154,8 @@ class RunAwaiter final : public RunAwaiterBase<T> {
     void run_over() noexcept override {
       const std::shared_ptr<Hop> keep = std::move(self);
       go();
+      is_sent.store(true, std::memory_order_release);
+      is_sent.notify_all();
     }
     // Of a coroutine that is about to be suspended. False if the executor called back at once: it just goes on then,
     // so that many of these in a loop need no stack.
@@ -177,6 +183,7 @@ class RunAwaiter final : public RunAwaiterBase<T> {
     std::coroutine_handle<> waiting;  // null when it is gone
     std::shared_ptr<Hop> self;        // as long as a run may call it
     bool is_there = false;
+    std::atomic<bool> is_sent{false};  // the run has called the executor
     static inline thread_local const Hop* leaving = nullptr;
   };
 

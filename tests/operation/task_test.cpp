@@ -54,12 +54,13 @@ class Loop {
   }
   // On its thread, to its end.
   void run_there(const std::function<void()>& function) {
-    std::promise<void> over;
-    post([&] {
+    const auto over = std::make_shared<std::promise<void>>();  // set_value may still be at work when wait returns
+    std::future<void> ended = over->get_future();
+    post([over, &function] {
       function();
-      over.set_value();
+      over->set_value();
     });
-    over.get_future().wait();
+    ended.wait();
   }
   std::thread::id id() const { return thread_.get_id(); }
 
