@@ -104,10 +104,16 @@ class TaskPromise<void> final : public TaskPromiseBase {
 // with sync_wait, and may go on on other threads than it began on. Destroying one that has begun and has not ended
 // destroys the coroutine where it waits.
 //
-//   Task<float> mean(std::shared_ptr<const Tensor<float>> x) {
-//     std::vector<float> sum = co_await zip(zeros<float>({1}), x).apply("reduce_mean")…;
-//     co_return sum[0];
+//   Task<float> first(std::shared_ptr<const Tensor<float>> x) {
+//     std::vector<float> values = co_await value(x).to_host();
+//     co_return values[0];
 //   }
+//
+// g++ 12 destroys what a lambda has captured twice if the lambda stands in a co_await expression. With such a compiler
+// make the operation first:
+//
+//     auto operation = value(x).map([kept](…) { … });
+//     co_await std::move(operation);
 template <class T = void>
 class [[nodiscard("a task does nothing until it is awaited, spawned or waited for")]] Task {
  public:
