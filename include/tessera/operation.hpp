@@ -588,14 +588,15 @@ DeviceOperation<Tensor<T>> uniform(const Shape& shape, T least = T{0}, T end = T
       new detail::SourceNode<T>("uniform", shape, {{"seed", seed}, {"min", least}, {"max", end}})));
 }
 
+namespace detail {
+TESSERA_API void check_value_count(std::size_t count, const Shape& shape);
+}
+
 // With values of the host's, which are copied when the operation runs. Errc::count_mismatch if the shape has another
 // number of elements; without a shape it is a vector.
 template <Element T>
 DeviceOperation<Tensor<T>> from_host(std::vector<T> values, const Shape& shape) {
-  if (static_cast<std::int64_t>(values.size()) != shape.elements()) {
-    throw Error(Errc::count_mismatch, "[from_host] got " + std::to_string(values.size()) + " values for the shape " +
-                                          to_string(shape) + ", which has " + std::to_string(shape.elements()));
-  }
+  detail::check_value_count(values.size(), shape);
   return DeviceOperation<Tensor<T>>(
       detail::TypedNodePtr<Tensor<T>>(new detail::FromHostNode<T>(std::move(values), shape)));
 }

@@ -1,6 +1,7 @@
 #include <tessera/tensor.hpp>
 
 #include <tessera/error.hpp>
+#include <tessera/operation.hpp>
 
 #include "core/text.hpp"
 #include "operation/recorder.hpp"
@@ -91,6 +92,12 @@ Buffer TensorHandle::buffer() const {
 
 DeviceState* TensorHandle::device_state() const noexcept { return state_ ? state_->device.get() : nullptr; }
 Device TensorHandle::device() const { return Device(state_of(state_, "device").device); }
+
+void check_value_count(std::size_t count, const Shape& shape) {
+  if (static_cast<std::int64_t>(count) == shape.elements()) return;
+  throw Error(Errc::count_mismatch, text("[from_host] got ", count, " values for the shape ", to_string(shape),
+                                         ", which has ", shape.elements()));
+}
 
 void check_partition(const Shape& shape, const Shape& tile) {
   if (tile.rank() != shape.rank()) {

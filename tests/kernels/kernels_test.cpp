@@ -1,3 +1,4 @@
+#include <tessera/add.hpp>
 #include <tessera/tessera.hpp>
 
 #include <gtest/gtest.h>

@@ -279,7 +279,7 @@ void check(const Device& device, unsigned seed) {
   const int depth = trees.number(7);
   const int door = trees.number(5);
   Pair pair = trees.tree(depth);
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
   try {
     const Values values = run(std::move(pair.operation), device, door);
     ASSERT_TRUE(pair.expected) << "it should have failed";
@@ -296,7 +296,7 @@ void check_cancelled(const Device& device, unsigned seed) {
   Trees trees(device, seed);
   Pair pair = trees.tree(trees.number(7));
   const int microseconds = trees.number(200);
-  SCOPED_TRACE("seed " + std::to_string(seed));
+  SCOPED_TRACE(testing::Message() << "seed " << seed);
   std::stop_source stop;
   Spawned<Values> running = std::move(pair.operation).on(device).to_host().spawn(stop.get_token());
   std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
