@@ -406,10 +406,11 @@ TEST(Task, Destroyed_while_it_waits_cancels_the_operation) {
   const auto token = std::make_shared<int>(0);
   std::atomic<bool> has_gone_on = false;
   const auto body = [&](std::shared_ptr<int>) -> Manual {
-    co_await value(1).map([gate](int x) { return gate->function()(x); }).map([&, token](int x) {
+    auto operation = value(1).map([gate](int x) { return gate->function()(x); }).map([&, token](int x) {
       has_gone_on = true;
       return x;
     });
+    co_await std::move(operation);
     ADD_FAILURE() << "it was destroyed";
   };
   const Manual manual = body(token);
@@ -443,7 +444,8 @@ TEST(Task, Dropped_while_it_waits_destroys_what_it_holds) {
   const auto gate = std::make_shared<Gate>();
   const auto token = std::make_shared<int>(0);
   const auto inner = [&](std::shared_ptr<int>) -> Task<int> {
-    co_return co_await value(1).map([gate](int x) { return gate->function()(x); });
+    auto operation = value(1).map([gate](int x) { return gate->function()(x); });
+    co_return co_await std::move(operation);
   };
   const auto outer = [&](std::shared_ptr<int> held) -> Manual { co_await inner(std::move(held)); };
   const Manual manual = outer(token);
