@@ -13,7 +13,6 @@
 #include <tessera/tile.hpp>
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <concepts>
 #include <coroutine>
@@ -21,6 +20,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -116,14 +116,12 @@ class RunAwaiter final : public RunAwaiterBase<T> {
   RunAwaiter(Run run, Executor executor)
       : RunAwaiterBase<T>(std::move(run)), hop_(std::make_shared<Hop>(std::move(executor))) {}
   ~RunAwaiter() {
-    hop_->waiting = nullptr;
-    if (!is_suspended_) return;
-    if (this->run_.remove_observer(*hop_)) {
+    if (is_resumed_) return;
+    if (this->run_ && this->run_.remove_observer(*hop_)) {
       hop_->self = nullptr;
       this->run_.cancel();
-    } else {
-      hop_->is_sent.wait(false, std::memory_order_acquire);  // the executor may be gone after this
     }
+    hop_->give_up();
   }
 
   template <class Promise>
@@ -134,28 +132,25 @@ class RunAwaiter final : public RunAwaiterBase<T> {
     hop->waiting = waiting;
     if (run.is_over()) return hop->leave();
     hop->self = hop;
-    is_suspended_ = true;
     if (task && task->driver) task->driver->awaits(run);
     if (run.add_observer(*hop)) return true;
-    is_suspended_ = false;
     hop->self = nullptr;
     return hop->leave();
   }
   T await_resume() {
-    is_suspended_ = false;
+    is_resumed_ = true;
     return RunAwaiterBase<T>::await_resume();
   }
 
  private:
-  // The way there. The coroutine may be destroyed, on the executor's thread, while this is on its way.
+  // The way there. The coroutine may be destroyed, on the executor's thread, while this is on its way: it is not
+  // resumed then, and the executor is not used any more.
   struct Hop final : Run::Observer, std::enable_shared_from_this<Hop> {
     explicit Hop(Executor on) : executor(std::move(on)) {}
 
     void run_over() noexcept override {
       const std::shared_ptr<Hop> keep = std::move(self);
       go();
-      is_sent.store(true, std::memory_order_release);
-      is_sent.notify_all();
     }
     // Of a coroutine that is about to be suspended. False if the executor called back at once: it just goes on then,
     // so that many of these in a loop need no stack.
@@ -168,6 +163,8 @@ class RunAwaiter final : public RunAwaiterBase<T> {
       return !is_there;
     }
     void go() {
+      const std::scoped_lock lock(mutex);
+      if (!waiting) return;
       Executor there = executor;
       execute_on(there, [hop = this->shared_from_this()] { hop->arrive(); });
     }
@@ -179,16 +176,21 @@ class RunAwaiter final : public RunAwaiterBase<T> {
       }
     }
 
+    void give_up() {
+      const std::scoped_lock lock(mutex);
+      waiting = nullptr;
+    }
+
     Executor executor;
+    std::mutex mutex;                 // held while the executor is told
     std::coroutine_handle<> waiting;  // null when it is gone
     std::shared_ptr<Hop> self;        // as long as a run may call it
     bool is_there = false;
-    std::atomic<bool> is_sent{false};  // the run has called the executor
     static inline thread_local const Hop* leaving = nullptr;
   };
 
   std::shared_ptr<Hop> hop_;
-  bool is_suspended_ = false;
+  bool is_resumed_ = false;
 };
 
 // Goes on on the thread that ends the run.
@@ -305,7 +307,8 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
   Spawned<T> submit_on(const Stream& stream) &&;
   // co_await, in a coroutine of any type: goes on when the value is there, on the thread that ended the work; at once
   // if it was so little that it is done. In a Task the task's stop token stops it. If the coroutine is destroyed while
-  // it waits, the operation is cancelled.
+  // it waits, the operation is cancelled. (g++ 12 then destroys the captures of lambdas in the awaited expression
+  // twice: name the operation first and co_await std::move(operation).)
   detail::RunAwaiter<T, detail::Anywhere> operator co_await() && { return {detail::NodePtr(take_node()), {}}; }
   // co_await operation.on(executor): goes on there, always. An executor is one of Asio's, has execute(f) or post(f), or
   // is called with f. A coroutine that is destroyed on the executor's thread while it waits, or is on its way there, is
@@ -724,7 +727,7 @@ class Spawned {
   template <detail::Executor E>
   auto on(E executor) && {
     run_.poll();
-    return Resumed<E>{std::move(run_), std::move(executor)};
+    return Resumed<E>(std::move(run_), std::move(executor));
   }
   template <class Value = T>
   detail::RunAwaiter<T, detail::Anywhere> operator co_await() const& {
@@ -739,6 +742,8 @@ class Spawned {
  private:
   template <class E>
   struct Resumed {
+    // Not an aggregate: g++ 12 would destroy it twice in a coroutine that is destroyed while it waits.
+    Resumed(detail::Run given, E on) : run(std::move(given)), executor(std::move(on)) {}
     detail::Run run;
     E executor;
     detail::RunAwaiter<T, E> operator co_await() && { return {std::move(run), std::move(executor)}; }

@@ -121,6 +121,7 @@ class [[nodiscard("a task does nothing until it is awaited, spawned or waited fo
   using value_type = T;
 
   struct Awaiter {
+    explicit Awaiter(Task awaited) noexcept : task(std::move(awaited)) {}
     Task task;
 
     bool await_ready() const noexcept { return false; }
@@ -152,7 +153,7 @@ class [[nodiscard("a task does nothing until it is awaited, spawned or waited fo
   // co_await task(): runs it now, with the stop token and the stream of the task that awaits it.
   Awaiter operator co_await() && {
     handle();
-    return Awaiter{std::move(*this)};
+    return Awaiter(std::move(*this));
   }
   template <class Value = T>
   std::suspend_always operator co_await() const& {
