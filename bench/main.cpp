@@ -21,6 +21,7 @@ using bench::Ahead;
 using bench::at_least;
 using bench::at_most;
 using bench::Case;
+using bench::Chain;
 using bench::Extent;
 using bench::FirstCall;
 using bench::Kernel;
@@ -155,12 +156,17 @@ const std::vector<Case>& cases() {
       {"1,000 tiny operations, awaited one by one", "ns", {{"submit", at_most(1.3)}}, bench::awaited_operations},
       {"1,000 tiny operations, chained with then",
        "ns",
-       {{"submit", at_most(1.3)}, {"awaited", at_most(0.2)}},
-       bench::chained_operations},
+       {{"submit", at_most(1.3)}, {"awaited"}},
+       [] { return bench::chained_operations(Chain::then, 16); }},
       {"1,000 tiny operations, a graph replayed",
        "ns",
-       {{"submit", at_most(1.3)}, {"awaited", at_most(0.2)}},
-       bench::graph_of_operations},
+       {{"submit", at_most(1.3)}, {"awaited"}},
+       [] { return bench::chained_operations(Chain::graph, 16); }},
+      {"1,000 operations over 256 KiB that fuse",
+       "ns",
+       {{"submit"}, {"awaited", at_most(0.2)}},
+       [] { return bench::chained_operations(Chain::then, std::size_t{64} << 10); },
+       5},
       {"host work beside spawned device work", "ms", {{"in turn", at_most(1 / 1.7)}}, bench::overlapped, 10},
       first_call("first call of a kernel", FirstCall::first, 30),
       first_call("first call of a second kernel", FirstCall::second, 10),

@@ -41,11 +41,12 @@ Sides tiny_pipeline(bool can_fuse);
 Sides long_chain();                           // ms of ten element-wise stages over 64 MiB; of one
 Sides image_pipeline(int width, int height);  // millions of pixels a second; OpenCV, our own without fusion
 
-// Operations, 1,000 tiny ones. ns each; as commands, and awaited one by one.
+// 1,000 operations. ns each; as commands, and awaited one by one. A chain by functions of then(), or a graph of
+// kernels, whose plan is there already.
+enum class Chain : std::uint8_t { then, graph };
 Sides awaited_operations();
-Sides chained_operations();   // with then()
-Sides graph_of_operations();  // kernels of kernels; its plan is there already
-Sides overlapped();           // ms of work of the device's and as much of the host's, spawned; one after the other
+Sides chained_operations(Chain chain, std::size_t elements);
+Sides overlapped();  // ms of work of the device's and as much of the host's, spawned; one after the other
 
 // Milliseconds of a call that nobody has made before, in a new process each time.
 enum class FirstCall : std::uint8_t { first, second, from_disk };

@@ -22,7 +22,6 @@ using tessera::Tensor;
 namespace tile = tessera::tile;
 
 constexpr int operations = 1000;
-const tessera::Shape tiny_shape{tiny_elements};
 
 const auto scaled = tile::kernel("scaled", [](tile::Out<float> z, tile::In<float> x, tile::Scalar<float, "factor"> f) {
   z.store(tile::load_like(x, z) * f);
@@ -33,16 +32,17 @@ float factor(int i) { return i % 2 == 0 ? 2.0F : 0.5F; }
 
 // One step of the work: a new tensor from the last one.
 DeviceOperation<Tensor<float>> step(Tensor<float> x, int i) {
-  return scaled(tessera::empty<float>(tiny_shape), std::move(x), factor(i));
+  const tessera::Shape shape = x.shape();
+  return scaled(tessera::empty<float>(shape), std::move(x), factor(i));
 }
 
-Task<void> await_each() {
-  Tensor<float> x = co_await tessera::ones<float>(tiny_shape);
+Task<void> await_each(tessera::Shape shape) {
+  Tensor<float> x = co_await tessera::ones<float>(shape);
   for (int i = 0; i < operations; ++i) x = co_await step(std::move(x), i);
 }
 
-void chain_with_then() {
-  DeviceOperation<Tensor<float>> chain = tessera::ones<float>(tiny_shape);
+void chain_with_then(const tessera::Shape& shape) {
+  DeviceOperation<Tensor<float>> chain = tessera::ones<float>(shape);
   for (int i = 0; i < operations; ++i) {
     chain = std::move(chain).then([i](Tensor<float> x) { return step(std::move(x), i); });
   }
@@ -50,21 +50,21 @@ void chain_with_then() {
 }
 
 // Built without a function in it: a graph of kernels.
-void chain_of_kernels() {
-  DeviceOperation<Tensor<float>> chain = tessera::ones<float>(tiny_shape);
+void chain_of_kernels(const tessera::Shape& shape) {
+  DeviceOperation<Tensor<float>> chain = tessera::ones<float>(shape);
   for (int i = 0; i < operations; ++i) {
-    chain = scaled(tessera::empty<float>(tiny_shape), std::move(chain), factor(i));
+    chain = scaled(tessera::empty<float>(shape), std::move(chain), factor(i));
   }
   std::move(chain).sync();
 }
 
 // The same through commands: each has a new buffer too.
-void submit_all(bool waits_for_each) {
-  Buffer x = device().empty(tiny_shape);
+void submit_all(const tessera::Shape& shape, bool waits_for_each) {
+  Buffer x = device().empty(shape);
   device().submit("fill", {}, x, {{"value", 1}}).wait();
   tessera::Command last;
   for (int i = 0; i < operations; ++i) {
-    const Buffer next = device().empty(tiny_shape);
+    const Buffer next = device().empty(shape);
     last = device().submit(scaled, {x}, next, {{"factor", factor(i)}});
     if (waits_for_each) last.wait();
     x = next;
@@ -85,14 +85,16 @@ const auto long_work = tile::kernel("long_work", [](tile::Out<float> z, tile::In
 
 }  // namespace
 
+const tessera::Shape tiny_shape{tiny_elements};
+
 Sides awaited_operations() {
-  return {each([] { tessera::sync_wait(await_each()); }), each([] { submit_all(true); })};
+  return {each([] { tessera::sync_wait(await_each(tiny_shape)); }), each([] { submit_all(tiny_shape, true); })};
 }
-Sides chained_operations() {
-  return {each(chain_with_then), each([] { submit_all(false); }), each([] { tessera::sync_wait(await_each()); })};
-}
-Sides graph_of_operations() {
-  return {each(chain_of_kernels), each([] { submit_all(false); }), each([] { tessera::sync_wait(await_each()); })};
+
+Sides chained_operations(Chain chain, std::size_t elements) {
+  const tessera::Shape shape(elements);
+  return {each([=] { chain == Chain::then ? chain_with_then(shape) : chain_of_kernels(shape); }),
+          each([=] { submit_all(shape, false); }), each([=] { tessera::sync_wait(await_each(shape)); })};
 }
 
 Sides overlapped() {

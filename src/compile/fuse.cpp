@@ -792,7 +792,8 @@ Program copy_program(ir::Type type, int rank) {
     place.push_back(make.binary(Code::add, make.origin(axis), make.iota(shape, 0)));
     make.same_extent({1, axis, axis});
   }
-  return std::move(make).store(make.load(1, place, Border::zero));
+  const Id loaded = make.load(1, place, Border::zero);
+  return std::move(make).store(loaded);
 }
 
 }  // namespace

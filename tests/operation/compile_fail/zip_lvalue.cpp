@@ -1,5 +1,5 @@
 // An operation can be part of one other.
-// Error: an operation can be used once: std::move(operation), or unzip() or shared() its value to use it often
+// Error: an operation can be used once: std::move(operation), or share its value with shared() to use it often
 #include <tessera/operation.hpp>
 
 using namespace tessera;
