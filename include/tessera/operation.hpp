@@ -298,8 +298,9 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
   T sync() && { return finish({}); }
   // The same on this stream, and on its device.
   T sync_on(const Stream& stream) && {
+    expect_stream(stream);
     detail::RunOptions options;
-    options.stream = checked(stream);
+    options.stream = stream;
     return finish(std::move(options));
   }
   // Starts it and returns at once; the stop token can stop it.
@@ -435,6 +436,7 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
   DeviceOperation& operator=(DeviceOperation&&) noexcept = default;
 
   // On an operation that is not moved: what to do instead, in one line.
+  // NOLINTBEGIN(bugprone-macro-parentheses): a name and a list of parameters
 #define TESSERA_MOVE_FIRST(member, parameters)                                                                         \
   template <class... Argument>                                                                                         \
   auto member parameters& {                                                                                            \
@@ -463,6 +465,7 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
   TESSERA_MOVE_FIRST(reshape, (const Shape&))
   TESSERA_MOVE_FIRST(apply, (std::string_view, const Params&))
 #undef TESSERA_MOVE_FIRST
+  // NOLINTEND(bugprone-macro-parentheses)
   template <class Value = T>
   detail::RunAwaiter<T, detail::Anywhere> operator co_await() const& {
     static_assert(detail::never<Value>, "an operation is used up by awaiting it: write co_await std::move(operation)");
@@ -508,9 +511,8 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
     return std::tuple<DeviceOperation<std::tuple_element_t<I, T>>...>(DeviceOperation<std::tuple_element_t<I, T>>(
         detail::TypedNodePtr<std::tuple_element_t<I, T>>(new detail::PartNode<T, I>(shared, source)))...);
   }
-  static const Stream& checked(const Stream& stream) {
+  static void expect_stream(const Stream& stream) {
     if (!stream) throw Error(Errc::invalid_argument, "an operation was given an empty stream handle");
-    return stream;
   }
   T finish(detail::RunOptions options) {
     options.blocks = true;
@@ -761,8 +763,9 @@ Spawned<T> DeviceOperation<T>::spawn(std::stop_token stop) && {
 }
 template <class T>
 Spawned<T> DeviceOperation<T>::submit_on(const Stream& stream) && {
+  expect_stream(stream);
   detail::RunOptions options;
-  options.stream = checked(stream);
+  options.stream = stream;
   return Spawned<T>(detail::Run::start(take_node(), std::move(options)));
 }
 
@@ -776,7 +779,7 @@ Spawned<T> spawn(DeviceOperation<T>&& operation, std::stop_token stop = {}) {
   return std::move(operation).spawn(std::move(stop));
 }
 template <class T>
-Spawned<T> spawn(DeviceOperation<T>&, std::stop_token = {}) {
+Spawned<T> spawn(DeviceOperation<T>&, const std::stop_token& = {}) {
   static_assert(detail::never<T>, "an operation is used up by spawning it: write spawn(std::move(operation))");
   return {};
 }

@@ -271,11 +271,11 @@ DeviceOperation<T> as_operation(Task<T>&) {
   static_assert(detail::never<T>, "a task runs once: write as_operation(std::move(task))");
 }
 template <class T>
-Spawned<T> spawn(Task<T>&, std::stop_token = {}) {
+Spawned<T> spawn(Task<T>&, const std::stop_token& = {}) {
   static_assert(detail::never<T>, "a task runs once: write spawn(std::move(task))");
 }
 template <class T>
-T sync_wait(Task<T>&, std::stop_token = {}) {
+T sync_wait(Task<T>&, const std::stop_token& = {}) {
   static_assert(detail::never<T>, "a task runs once: write sync_wait(std::move(task))");
 }
 template <class T>

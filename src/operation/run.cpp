@@ -270,7 +270,7 @@ void RunState::watch(const Ref<Node>& command, bool is_foreign) {
     }
     auto watch = std::make_unique<Watch>(shared_from_this(), number);
     if (command->add_observer(*watch)) {
-      watch.release();  // it deletes itself
+      static_cast<void>(watch.release());  // it deletes itself
       changed_.notify_all();
       return;
     }

@@ -91,7 +91,7 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
     std::weak_ptr<RunState> run;
     Ref<Node> command;
   };
-  class Watch;
+  class Watch;  // NOLINT(cppcoreguidelines-virtual-class-destructor): it is final
   struct Free;
 
   RunState() = default;

@@ -111,6 +111,7 @@ void check_partition(const Shape& shape, const Shape& tile) {
 
 Shape tiles_of(const Shape& shape, const Shape& tile) {
   std::vector<std::int64_t> counts;
+  counts.reserve(static_cast<std::size_t>(shape.rank()));
   for (int axis = 0; axis < shape.rank(); ++axis) {
     counts.push_back(shape[axis] == 0 ? 0 : (shape[axis] - 1) / tile[axis] + 1);
   }
