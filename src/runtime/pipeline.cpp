@@ -227,6 +227,7 @@ Pipeline Pipeline::from_json(const Device& device, std::string_view text) {
   const graph::PipelineGraph graph = graph::from_json(text, &options);
   Pipeline pipeline(device, options);
   std::vector<Buffer> buffers;
+  buffers.reserve(graph.buffers.size());
   for (const PipelineBuffer& buffer : graph.buffers) {
     buffers.push_back(buffer.kind == PipelineBuffer::Kind::slot ? pipeline.slot(buffer.name, buffer.shape, buffer.dtype)
                                                                 : pipeline.temporary(buffer.shape, buffer.dtype));
@@ -284,6 +285,7 @@ std::shared_ptr<PipelineState> find_command(detail::DeviceState& device, std::st
   const std::scoped_lock lock(device.commands_mutex);
   if (const auto found = device.commands.find(name); found != device.commands.end()) return found->second;
   std::vector<std::string_view> names;
+  names.reserve(device.commands.size());
   for (const auto& command : device.commands) names.push_back(command.first);
   throw Error(Errc::unknown_command,
               text("there is no command '", name.substr(0, 64), "'", core::suggestion(name, names)));
