@@ -678,12 +678,15 @@ class InnerNode : public TypedNode<T>, protected Run::Observer {
     started(run_);
     outer_ = evaluation.share();
     is_waiting_ = run_.add_observer(*this);
-    if (is_waiting_) evaluation.hold(*this);
+    if (is_waiting_) {
+      evaluation.hold(*this);
+    } else {
+      outer_ = nullptr;  // it keeps this node
+    }
   }
   // At a step: what the inner tree's end was.
   const Run& ended() {
     is_waiting_ = false;
-    outer_ = nullptr;
     return run_;
   }
 
@@ -866,7 +869,6 @@ class AnyNode final : public TypedNode<std::pair<std::size_t, T>> {
     }
   }
   bool step(Evaluation&) override {
-    outer_ = nullptr;
     if (!winner_) std::rethrow_exception(entries_[0].run.failure());
     this->value.emplace(*winner_, static_cast<TypedNode<T>&>(entries_[*winner_].run.root()).take());
     return true;
@@ -896,7 +898,9 @@ class AnyNode final : public TypedNode<std::pair<std::size_t, T>> {
       }
     }
     for (const Run& run : losers) run.cancel(Errc::cancelled, too_late);
-    if (is_last) outer_->wake(*this);
+    if (!is_last) return;
+    const std::shared_ptr<Evaluation> outer = std::move(outer_);  // which keeps this node
+    outer->wake(*this);
   }
 
   std::vector<TypedNodePtr<T>> sources_;
