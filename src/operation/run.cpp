@@ -268,12 +268,12 @@ void RunState::watch(const Ref<Node>& command, bool is_foreign) {
       const std::scoped_lock lock(mutex_);
       outstanding_.push_back({number, command, is_foreign});
     }
-    auto watch = std::make_unique<Watch>(shared_from_this(), number);
-    if (command->add_observer(*watch)) {
-      static_cast<void>(watch.release());  // it deletes itself
+    auto* watch = new Watch(shared_from_this(), number);
+    if (command->add_observer(*watch)) {  // it deletes itself
       changed_.notify_all();
       return;
     }
+    delete watch;
     const std::scoped_lock lock(mutex_);
     std::erase_if(outstanding_, [&](const Outstanding& one) { return one.number == number; });
   }
