@@ -852,10 +852,12 @@ class AnyNode final : public TypedNode<std::pair<std::size_t, T>> {
     left_ = sources_.size();
     entries_ = std::vector<Entry>(sources_.size());
     evaluation.hold(*this);
+    for (std::size_t i = 0; i < sources_.size(); ++i) {  // one that is over looks at all of them
+      entries_[i].node = this;
+      entries_[i].number = i;
+    }
     for (std::size_t i = 0; i < sources_.size(); ++i) {
       Entry& entry = entries_[i];
-      entry.node = this;
-      entry.number = i;
       Run run = Run::start(std::move(sources_[i]), evaluation.inner_options());
       evaluation.add_inner(run);
       bool is_late = false;

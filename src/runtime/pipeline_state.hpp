@@ -122,7 +122,7 @@ class RunLog {
 
 // What a graph comes down to for these values of its parameters. `buffers` are the caller's own, with empty handles for
 // the others. Throws all that is wrong as one Error, the problems that are known already too (pipeline_compile.cpp).
-std::shared_ptr<PipelinePlan> make_plan(DeviceState& device, graph::PipelineGraph graph, std::vector<Buffer> buffers,
+std::shared_ptr<PipelinePlan> make_plan(DeviceState& device, graph::PipelineGraph of, std::vector<Buffer> buffers,
                                         const std::vector<Value>& values, bool fuse,
                                         std::vector<graph::Problem> problems = {});
 // Runs a plan whose slots are these storages, in the plan's order; does not block (pipeline_run.cpp).
