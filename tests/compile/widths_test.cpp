@@ -1,6 +1,6 @@
 #include "compile/llvm/widths.hpp"
 
-#include "compile/llvm/analysis.hpp"
+#include "compile/llvm/lane_analysis.hpp"
 #include "compile/llvm/range.hpp"
 #include "tile/trace.hpp"
 
@@ -83,7 +83,7 @@ TEST(Ranges, Need_8_16_32_or_64_bits) {
 // Of the widest vectors of a program that stores u8.
 int lane_bits(const std::function<Tile(const Tile&)>& make) {
   const ir::Program program = program_of(Type::u8, [&](const Tile& x) { return tile::cast<std::uint8_t>(make(x)); });
-  return Analysis(program, Tiling{{16384}}).lane_bits;
+  return LaneAnalysis(program, Tiling{{16384}}).lane_bits;
 }
 
 TEST(Widths, Are_those_that_the_numbers_need) {

@@ -2,7 +2,7 @@
 
 #include "compile/compile.hpp"
 #include "compile/host.hpp"
-#include "compile/llvm/analysis.hpp"
+#include "compile/llvm/lane_analysis.hpp"
 #include "compile/llvm/plugin.hpp"
 #include "ir/ir.hpp"
 
@@ -200,7 +200,7 @@ class Emitter {
   const ir::Program& program_;
   const Tiling& tiling_;
   const Host& host_;
-  Analysis analysis_;
+  LaneAnalysis analysis_;
   llvm::IRBuilder<> b_;
 
   int natural_lanes_ = 1;

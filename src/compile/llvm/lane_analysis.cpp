@@ -1,0 +1,51 @@
+#include "compile/llvm/lane_analysis.hpp"
+
+#include <algorithm>
+
+namespace tessera::compile {
+
+using ir::Code;
+using ir::Id;
+using ir::Op;
+
+LaneAnalysis::LaneAnalysis(const ir::Program& program, const Tiling& tiling)
+    : Analysis(program, tiling), program_(program) {
+  find_widths();
+}
+
+void LaneAnalysis::find_widths() {
+  widths.emplace(program_, is_live, is_materialised);
+  for (const ir::Buffer& buffer : program_.buffers) has_wide_data_ |= ir::bits_of(buffer.type) == 64;
+  lane_bits = 8;
+  for (std::size_t id = 0; id < program_.ops.size(); ++id) {
+    if (!is_live[id]) continue;
+    lane_bits = std::max(lane_bits, own_lane_bits(static_cast<Id>(id)));
+  }
+}
+
+int LaneAnalysis::own_lane_bits(Id id) const {
+  const Op& op = program_[id];
+  // Places are s64 but rarely in vectors: they do not count unless the data is as wide.
+  if (op.shape.empty() || (op.type == ir::Type::s64 && !has_wide_data_) || op.type == ir::Type::boolean) return 0;
+  const bool is_repeated = op.code == Code::broadcast && program_[op.operands[0]].shape.empty();
+  return is_repeated ? 0 : widths->bits[static_cast<std::size_t>(id)];
+}
+
+int LaneAnalysis::lane_bits_of(Id root) const {
+  if (program_.regions.size() > 1) return lane_bits;
+  int bits = 8;
+  std::vector<bool> seen(program_.ops.size());
+  std::vector<Id> open = {root};
+  while (!open.empty()) {
+    const Id id = open.back();
+    open.pop_back();
+    if (seen[static_cast<std::size_t>(id)]) continue;
+    seen[static_cast<std::size_t>(id)] = true;
+    bits = std::max(bits, own_lane_bits(id));
+    const bool is_kept = id != root && is_materialised[static_cast<std::size_t>(id)];
+    if (!is_kept) open.insert(open.end(), program_[id].operands.begin(), program_[id].operands.end());
+  }
+  return bits;
+}
+
+}  // namespace tessera::compile
