@@ -4,6 +4,7 @@
 
 #include "compile/disk_cache.hpp"
 #include "compile/emitter_version.hpp"
+#include "compile/inside.hpp"
 #include "compile/llvm/plugin.hpp"
 #include "compile/object_code.hpp"
 #include "core/text.hpp"
@@ -18,7 +19,6 @@
 #include <iostream>
 #include <mutex>
 #include <optional>
-#include <shared_mutex>
 #include <string>
 #include <utility>
 
@@ -28,33 +28,6 @@ namespace {
 
 std::atomic<std::uint64_t> compiled_count{0};
 std::atomic<std::uint64_t> disk_count{0};
-
-// Lets the process end only when no thread is inside of the compiler: LLVM's globals are destroyed with it. A thread
-// that comes later is refused.
-class Entry {
- public:
-  Entry() : lock_(mutex()) {
-    if (is_closed()) throw Error(Errc::device_failure, "the process is ending: nothing is compiled any more");
-  }
-  // After the plugin was opened, so that it comes before the plugin's own end.
-  static void close_at_exit() {
-    std::atexit([] {
-      const std::unique_lock lock(mutex());
-      is_closed() = true;
-    });
-  }
-
- private:
-  static std::shared_mutex& mutex() {
-    static auto& made = *new std::shared_mutex;
-    return made;
-  }
-  static bool& is_closed() {
-    static bool closed = false;
-    return closed;
-  }
-  std::shared_lock<std::shared_mutex> lock_;
-};
 
 // The plugin, opened when something has to be compiled for the first time; null if there is none.
 const Plugin* plugin() {
@@ -72,7 +45,7 @@ const Plugin* plugin() {
     if (!found || std::string_view(found->version) != emitter_version) {
       throw Error(Errc::internal, "the compiler plugin " + file + " is of another version than this library");
     }
-    Entry::close_at_exit();
+    Inside::close_at_exit();
     return found;
   }();
   return opened;
@@ -205,7 +178,7 @@ std::optional<ObjectCode> Source::code(Form form, std::string_view entry) const 
   const Plugin* compiler = plugin();
   if (!compiler) return std::nullopt;
   const std::vector<std::byte> object = [&] {
-    const Entry inside;
+    const Inside inside;
     return compiler->compile(program, tiling, host, form, dump);
   }();
   ObjectCode compiled(object);

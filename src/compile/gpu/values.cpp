@@ -1,0 +1,370 @@
+#include "compile/gpu/printer.hpp"
+#include "core/text.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <ranges>
+
+namespace tessera::compile::gpu {
+
+using core::text;
+using ir::Code;
+using ir::Id;
+
+namespace {
+
+bool is_extent_one(const ir::Program& program, Id extent) {
+  std::int64_t value = 0;
+  return ir::is_constant(program, extent, value) && value == 1;
+}
+
+bool is_number(const std::string& text) { return !text.empty() && text.find_first_not_of("0123456789") == text.npos; }
+
+}  // namespace
+
+// ---- Text
+
+void Printer::line(const std::string& text) {
+  body_.append(static_cast<std::size_t>(depth_) * 2, ' ');
+  body_ += text;
+  body_ += '\n';
+}
+
+void Printer::open(const std::string& text) {
+  line(text.empty() ? "{" : core::text(text, " {"));
+  ++depth_;
+  known_.emplace_back();
+}
+
+void Printer::close() {
+  known_.pop_back();
+  --depth_;
+  line("}");
+}
+
+void Printer::open_loop(const std::string& counter, const std::string& first, const std::string& count, int step,
+                        std::vector<Id> extents) {
+  const int around = open_loops_.empty() ? -1 : open_loops_.back();
+  open_loops_.push_back(static_cast<int>(result_.loops.size()));
+  result_.loops.push_back({around, std::move(extents), step});
+  open(text("for (int ", counter, " = ", first, "; ", counter, " < ", count, "; ", counter, " += ", step, ")"));
+}
+
+void Printer::close_loop() {
+  open_loops_.pop_back();
+  close();
+}
+
+void Printer::count_up(const std::string& first, const std::string& count, int step, std::vector<Id> extents,
+                       const std::function<void(const std::string&)>& body) {
+  constexpr int at_once = 4;
+  const std::string k = name("k");
+  if (target_.most_steps == 0) {
+    open_loop(k, first, count, step, std::move(extents));
+    body(k);
+    return close_loop();
+  }
+  line(text("int ", k, " = ", first, ";"));
+  const int around = open_loops_.empty() ? -1 : open_loops_.back();
+  open_loops_.push_back(static_cast<int>(result_.loops.size()));
+  result_.loops.push_back({around, std::move(extents), static_cast<std::int64_t>(step) * at_once});
+  open(text("for (; ", k, " + ", (at_once - 1) * step, " < ", count, "; ", k, " += ", at_once * step, ")"));
+  for (int i = 0; i < at_once; ++i) {
+    open("");
+    body(i == 0 ? k : declare(Kept::s32, text(k, " + ", i * step)));
+    close();
+  }
+  close_loop();
+  result_.loops.push_back({around, {}, 1});
+  open_loops_.push_back(static_cast<int>(result_.loops.size()) - 1);
+  open(text("for (; ", k, " < ", count, "; ", k, " += ", step, ")"));
+  body(k);
+  close_loop();
+}
+
+std::string Printer::declare(Kept kept, const std::string& value) {
+  std::string variable = name("v");
+  line(text(words_.variable(kept), " ", variable, " = ", value, ";"));
+  return variable;
+}
+
+std::string Printer::declare_place(const std::string& value) {
+  const bool is_simple = value.find_first_of(" (") == std::string::npos;
+  return is_simple ? value : declare(Kept::s32, value);
+}
+
+std::string Printer::plus(const std::string& a, const std::string& b) {
+  if (a == "0") return b;
+  if (b == "0") return a;
+  if (is_number(a) && is_number(b)) return std::to_string(std::atoll(a.c_str()) + std::atoll(b.c_str()));
+  return text("(", a, " + ", b, ")");
+}
+
+std::string Printer::times(const std::string& a, const std::string& b) {
+  if (a == "0" || b == "0") return "0";
+  if (a == "1") return b;
+  if (b == "1") return a;
+  if (is_number(a) && is_number(b)) return std::to_string(std::atoll(a.c_str()) * std::atoll(b.c_str()));
+  return text("(", a, " * ", b, ")");
+}
+
+// ---- Values
+
+std::string Printer::eval(Id id, const Point& point) {
+  const std::pair<Id, Point> key{id, point};
+  for (const Known& scope : std::views::reverse(known_)) {
+    const auto found = scope.find(key);
+    if (found != scope.end()) return found->second;
+  }
+  std::string value = compute(id, point);
+  known_.back()[key] = value;
+  return value;
+}
+
+std::string Printer::place(Id id, const Point& point) {
+  std::string value = eval(id, point);
+  if (kept(id) == Kept::s32) return value;
+  const std::string least = words_.integer(Kept::s64, std::numeric_limits<std::int32_t>::min());
+  const std::string greatest = words_.integer(Kept::s64, std::numeric_limits<std::int32_t>::max());
+  const std::string inside =
+      text(value, " < ", least, " ? ", least, " : ", value, " > ", greatest, " ? ", greatest, " : ", value);
+  return declare(Kept::s32, words_.cast(Kept::s32, inside));
+}
+
+// The point of an operand that a point of the result needs: aligned at the last axis, an extent of 1 has one
+// coordinate.
+Printer::Point Printer::operand_point(const ir::Op& op, Id operand, const Point& point) const {
+  const std::vector<Id>& shape = program_[operand].shape;
+  const std::size_t skipped = point.size() - shape.size();
+  Point result;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    const bool is_repeated = shape[axis] != op.shape[skipped + axis] && is_extent_one(program_, shape[axis]);
+    result.push_back(is_repeated ? "0" : point[skipped + axis]);
+  }
+  return result;
+}
+
+std::string Printer::compute(Id id, const Point& point) {
+  const ir::Op& op = program_[id];
+  const bool is_kept = is_materialised(id) && id != computing_;
+  const bool is_carried =
+      op.code == Code::argument ||
+      (op.code == Code::result && !analysis_.is_inline_loop[static_cast<std::size_t>(op.operands[0])]);
+  if (is_kept || is_carried) return from_scratch(id, point);
+  if (is_elementwise(op.code)) {
+    std::vector<std::string> operands;
+    operands.reserve(op.operands.size());
+    for (const Id operand : op.operands) operands.push_back(eval(operand, operand_point(op, operand, point)));
+    return elementwise(id, operands);
+  }
+  if (is_reduction(op.code)) return inline_reduction(id, point);
+  switch (op.code) {
+    case Code::mma:
+      return inline_mma(id, point);
+    case Code::result:
+      return inline_loop(program_[op.operands[0]], id, point);
+    case Code::broadcast:
+      return eval(op.operands[0], operand_point(op, op.operands[0], point));
+    case Code::transpose: {
+      Point moved(point.size());
+      for (std::size_t i = 0; i < point.size(); ++i) moved[static_cast<std::size_t>(op.list[i])] = point[i];
+      return eval(op.operands[0], moved);
+    }
+    case Code::reshape:
+      return reshaped(op, point);
+    case Code::slice:
+      return sliced(id, point);
+    case Code::load:
+    case Code::pick:
+      return loaded(id, point);
+    default:
+      return leaf(id, point);
+  }
+}
+
+std::string Printer::leaf(Id id, const Point& point) {
+  const ir::Op& op = program_[id];
+  const auto axis = static_cast<std::size_t>(op.axis);
+  switch (op.code) {
+    case Code::constant:
+      return ir::is_float(op.type) ? words_.number(kept(id), op.number) : words_.integer(kept(id), op.integer);
+    case Code::scalar:
+      return scalars_[static_cast<std::size_t>(op.index)];
+    case Code::dim:
+      return dim(op.index, op.axis);
+    case Code::tile_dim:
+      return tile_dims_[axis];
+    case Code::origin:
+      return origins_[axis];
+    case Code::block:
+      return blocks_[axis];
+    default:  // iota
+      return point[axis];
+  }
+}
+
+std::string Printer::reshaped(const ir::Op& op, const Point& point) {
+  const std::vector<Id>& to = op.shape;
+  const std::vector<Id>& from = program_[op.operands[0]].shape;
+  // Where only extents of 1 come and go, the coordinates stay.
+  std::vector<std::size_t> kept_to, kept_from;
+  for (std::size_t axis = 0; axis < to.size(); ++axis) {
+    if (!is_extent_one(program_, to[axis])) kept_to.push_back(axis);
+  }
+  for (std::size_t axis = 0; axis < from.size(); ++axis) {
+    if (!is_extent_one(program_, from[axis])) kept_from.push_back(axis);
+  }
+  const bool is_same = std::ranges::equal(kept_to, kept_from, [&](auto a, auto b) { return to[a] == from[b]; });
+  Point moved(from.size(), "0");
+  if (is_same) {
+    for (std::size_t i = 0; i < kept_to.size(); ++i) moved[kept_from[i]] = point[kept_to[i]];
+    return eval(op.operands[0], moved);
+  }
+  std::string at = "0";
+  for (std::size_t axis = 0; axis < to.size(); ++axis) {
+    at = declare_place(plus(times(at, place(to[axis])), point[axis]));
+  }
+  for (std::size_t axis = from.size(); axis-- > 0;) {
+    if (is_extent_one(program_, from[axis])) continue;
+    const bool is_first = std::all_of(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(axis),
+                                      [&](Id extent) { return is_extent_one(program_, extent); });
+    if (is_first) {
+      moved[axis] = at;
+      break;
+    }
+    // An extent of 0 has no points; the division must not trap all the same.
+    const std::string extent = declare_place(text("max(", place(from[axis]), ", 1)"));
+    const std::string next = declare(Kept::s32, text(at, " / ", extent));
+    moved[axis] = declare(Kept::s32, text(at, " - ", next, " * ", extent));
+    at = next;
+  }
+  return eval(op.operands[0], moved);
+}
+
+std::string Printer::sliced(Id id, const Point& point) {
+  const ir::Op& op = program_[id];
+  const Id operand = op.operands[0];
+  Point moved;
+  std::string inside;
+  for (std::size_t axis = 0; axis < point.size(); ++axis) {
+    const std::string extent = place(program_[operand].shape[axis]);
+    // A start far outside must not come round.
+    const Id start = op.operands[axis + 1];
+    std::string at;
+    if (kept(start) == Kept::s64) {
+      const std::string wide = declare(Kept::s64, text(eval(start, {}), " + ", words_.cast(Kept::s64, point[axis])));
+      const std::string is_in = declare(Kept::boolean, text(wide, " >= ", words_.integer(Kept::s64, 0), " && ", wide,
+                                                            " < ", words_.cast(Kept::s64, extent)));
+      inside += text(inside.empty() ? "" : " && ", is_in);
+      at = declare(Kept::s32, text(is_in, " ? ", words_.cast(Kept::s32, wide), " : 0"));
+    } else {
+      at = declare_place(plus(point[axis], eval(start, {})));
+      inside += text(inside.empty() ? "" : " && ", at, " >= 0 && ", at, " < ", extent);
+    }
+    moved.push_back(at);
+  }
+  std::string value = declare(kept(id), kept(id) == Kept::boolean ? "false" : words_.cast(kept(id), "0"));
+  open(text("if (", inside, ")"));
+  line(text(value, " = ", eval(operand, moved), ";"));
+  close();
+  return value;
+}
+
+// All carried values at the point at once.
+std::string Printer::inline_loop(const ir::Op& loop, Id asked, const Point& point) {
+  const ir::Region& region = program_.regions[static_cast<std::size_t>(loop.index)];
+  // A value of rank 0 has one point, whatever the others have; the others' points, where a value of rank 0 is asked
+  // for, are nobody's business.
+  const auto point_of = [&](std::size_t j) { return program_[region.results[j]].shape.empty() ? Point{} : point; };
+  const bool asks_scalar = program_[asked].shape.empty();
+  std::vector<std::size_t> used;
+  for (std::size_t j = 0; j < region.results.size(); ++j) {
+    if (!asks_scalar || program_[region.results[j]].shape.empty()) used.push_back(j);
+  }
+  std::vector<std::string> carried;
+  for (const std::size_t j : used) {
+    const Id argument = region.arguments[j + 1], first = loop.operands[j + 1];
+    carried.push_back(declare(kept(argument), as(kept(argument), first, eval(first, point_of(j)))));
+  }
+  const std::string count = place(loop.operands[0]);
+  const std::string counter = name("k");
+  open_loop(counter, "0", count, 1, {loop.operands[0]});
+  known_.back()[{region.arguments[0], {}}] = counter;
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    known_.back()[{region.arguments[used[i] + 1], point_of(used[i])}] = carried[i];
+  }
+  std::vector<std::string> next;
+  for (const std::size_t j : used) {
+    const Id argument = region.arguments[j + 1], result = region.results[j];
+    next.push_back(declare(kept(argument), as(kept(argument), result, eval(result, point_of(j)))));
+  }
+  for (std::size_t i = 0; i < used.size(); ++i) line(text(carried[i], " = ", next[i], ";"));
+  close_loop();
+  const Id first = static_cast<Id>(&loop - program_.ops.data());
+  std::string found;
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    for (std::size_t id = static_cast<std::size_t>(first); id < program_.ops.size(); ++id) {
+      const ir::Op& op = program_.ops[id];
+      if (op.code != Code::result || op.operands[0] != first || op.index != static_cast<int>(used[i])) continue;
+      known_.back()[{static_cast<Id>(id), point_of(used[i])}] = carried[i];
+      if (static_cast<Id>(id) == asked) found = carried[i];
+    }
+  }
+  return found;
+}
+
+Printer::Point Printer::mma_point(Id operand, const Point& point, const std::string& row,
+                                  const std::string& column) const {
+  const std::vector<Id>& shape = program_[operand].shape;
+  Point result;
+  for (std::size_t axis = 0; axis + 2 < shape.size(); ++axis) {
+    const std::size_t of_point = axis + point.size() - shape.size();
+    result.push_back(is_extent_one(program_, shape[axis]) ? "0" : point[of_point]);
+  }
+  result.push_back(row);
+  result.push_back(column);
+  return result;
+}
+
+std::string Printer::inline_mma(Id id, const Point& point) {
+  const ir::Op& op = program_[id];
+  const Id a = op.operands[0], b = op.operands[1], c = op.operands[2];
+  std::string sum = declare(kept(id), as(kept(id), c, eval(c, operand_point(op, c, point))));
+  const std::string count = place(program_[a].shape.back());
+  count_up("0", count, 1, {program_[a].shape.back()}, [&](const std::string& k) {
+    const std::string left = as(kept(id), a, eval(a, mma_point(a, point, point[point.size() - 2], k)));
+    const std::string right = as(kept(id), b, eval(b, mma_point(b, point, k, point.back())));
+    const std::string product = is_float(kept(id)) ? text(left, " * ", right) : wrapping(kept(id), left, "*", right);
+    const std::string next = is_float(kept(id)) ? text(sum, " + ", product) : wrapping(kept(id), sum, "+", product);
+    line(text(sum, " = ", op.type == ir::Type::u8 ? text("(", next, ") & 255u") : next, ";"));
+  });
+  return sum;
+}
+
+std::string Printer::inline_reduction(Id id, const Point& point) {
+  const ir::Op& op = program_[id];
+  const Id operand = op.operands[0];
+  const auto axis = static_cast<std::size_t>(op.axis);
+  const bool finds_place = op.code == Code::argmax;
+  const Kept of = finds_place ? kept(operand) : kept(id);
+  std::string best = declare(of, identity(op, of));
+  std::string at = finds_place ? declare(Kept::s32, "0") : "";
+  const std::string count = place(program_[operand].shape[axis]);
+  count_up("0", count, 1, {program_[operand].shape[axis]}, [&](const std::string& k) {
+    Point moved = point;
+    moved[axis] = k;
+    const std::string value = as(of, operand, eval(operand, moved));
+    if (finds_place) {
+      open(text("if (", is_greater(of, value, best), ")"));
+      line(text(best, " = ", value, ";"));
+      line(text(at, " = ", k, ";"));
+      close();
+    } else {
+      line(text(best, " = ", combined(op.code, of, program_[operand].type, value, best), ";"));
+    }
+  });
+  return finds_place ? at : best;
+}
+
+}  // namespace tessera::compile::gpu
