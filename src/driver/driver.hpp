@@ -2,14 +2,18 @@
 
 #include <tessera/device.hpp>
 
+#include "core/failure.hpp"
 #include "core/inline_vector.hpp"
 #include "ir/ir.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
+#include <vector>
 
 namespace tessera::driver {
 
@@ -38,6 +42,19 @@ struct Launch {
   std::int64_t elements = 0;                     // of the output
   std::int64_t bytes = 0;                        // read and written
   std::uint64_t command = 0;                     // the command's id, for messages
+};
+
+// Launches that are started together, each after those before it, made ready to be started many times.
+class Recording {
+ public:
+  virtual ~Recording() = default;
+};
+
+// How far the queue of a device is: all that was started up to number `ended` is over. If the device is lost, `failure`
+// says so, and nothing else will ever end.
+struct Progress {
+  std::uint64_t ended = 0;
+  core::FailurePtr failure = nullptr;
 };
 
 // What the runtime needs of a device, all of it. Every member may be called from any thread at any time. Nothing here
@@ -70,7 +87,23 @@ class Driver {
   virtual std::int64_t pieces(const Launch& launch) = 0;
   // Does one piece on the calling thread. Throws Error as pieces() does, and if the device fails.
   virtual void launch(const Launch& launch, std::int64_t piece) = 0;
+
+  // A device that works by itself has a queue: then the runtime starts launches instead of doing pieces of them.
+  virtual bool has_queue() const noexcept { return false; }
+  // Puts launches into the queue, each after those before it, and returns their number at once, unless one has to be
+  // compiled first. Throws Error if one cannot be compiled or the device is lost; nothing has been started then.
+  virtual std::uint64_t start(std::span<const Launch> launches);
+  virtual std::unique_ptr<Recording> record(std::span<const Launch> launches);
+  // What a recording was started for before must be over.
+  virtual std::uint64_t start(Recording& recording);
+  // Returns when `number` is over or the device is lost, at the latest at `until`.
+  virtual Progress wait(std::uint64_t number, std::chrono::steady_clock::time_point until);
 };
+
+// What there is: the devices of all backends, the CPU first. A backend may have several: "vulkan", "vulkan:1".
+std::vector<DeviceInfo> list_devices();
+// The driver of a device that list_devices() names; null if there is none of that name. Throws what is wrong with it.
+std::unique_ptr<Driver> open_driver(std::string_view backend);
 
 std::unique_ptr<Driver> make_cpu_driver();
 std::unique_ptr<Driver> make_simulated_driver(std::unique_ptr<Driver> below, const SimulationOptions& options);

@@ -1,0 +1,136 @@
+#include "driver/gpu/gles/context.hpp"
+
+#include <algorithm>
+#include <sys/sysinfo.h>
+#include <thread>
+#include <utility>
+
+namespace tessera::driver::gpu::gles {
+
+namespace {
+
+bool has_word(const char* words, const std::string& word) {
+  return words && (' ' + std::string(words) + ' ').find(' ' + word + ' ') != std::string::npos;
+}
+
+// One for the process: EGL gives the same to everybody who asks, so that nobody may end it.
+EGLDisplay display() {
+  static EGLDisplay made = [] {
+    const Functions& gl = *functions();
+    EGLDisplay found = EGL_NO_DISPLAY;
+    if (gl.eglGetPlatformDisplayEXT &&
+        has_word(gl.eglQueryString(EGL_NO_DISPLAY, EGL_EXTENSIONS), "EGL_MESA_platform_surfaceless")) {
+      found = gl.eglGetPlatformDisplayEXT(EGL_PLATFORM_SURFACELESS_MESA, EGL_DEFAULT_DISPLAY, nullptr);
+      if (found != EGL_NO_DISPLAY && gl.eglInitialize(found, nullptr, nullptr)) return found;
+    }
+    found = gl.eglGetDisplay(EGL_DEFAULT_DISPLAY);
+    if (found != EGL_NO_DISPLAY && gl.eglInitialize(found, nullptr, nullptr)) return found;
+    return EGLDisplay{EGL_NO_DISPLAY};
+  }();
+  return made;
+}
+
+EGLConfig config() {
+  const Functions& gl = *functions();
+  if (has_word(gl.eglQueryString(display(), EGL_EXTENSIONS), "EGL_KHR_no_config_context")) return EGL_NO_CONFIG_KHR;
+  const EGLint wanted[] = {EGL_SURFACE_TYPE, 0, EGL_RENDERABLE_TYPE, EGL_OPENGL_ES3_BIT, EGL_NONE};
+  EGLConfig found = EGL_NO_CONFIG_KHR;
+  EGLint count = 0;
+  gl.eglChooseConfig(display(), wanted, &found, 1, &count);
+  return found;
+}
+
+GLint integer(GLenum question) {
+  GLint answer = 0;
+  functions()->glGetIntegerv(question, &answer);
+  return answer;
+}
+
+std::string text(GLenum question) {
+  const auto* answer = functions()->glGetString(question);
+  return answer ? reinterpret_cast<const char*>(answer) : "";
+}
+
+Found describe() {
+  const Functions& gl = *functions();
+  Found found;
+  DeviceInfo& info = found.info;
+  info.name = text(GL_RENDERER);
+  info.backend = "gles";
+  info.is_gpu = true;
+  for (const char* software : {"llvmpipe", "softpipe", "SwiftShader"}) {
+    if (info.name.find(software) != std::string::npos) info.is_gpu = false;
+  }
+  info.version = text(GL_VERSION);
+  // OpenGL ES does not tell; its devices share the machine's memory nearly always.
+  struct sysinfo system{};
+  sysinfo(&system);
+  info.memory = static_cast<std::size_t>(system.totalram) * system.mem_unit;
+  info.compute_units = info.is_gpu ? 1 : std::max(1U, std::thread::hardware_concurrency());
+  info.dtypes = {f32, s32, u32, u8};
+
+  GLint64 block_bytes = 0;
+  gl.glGetInteger64v(GL_MAX_SHADER_STORAGE_BLOCK_SIZE, &block_bytes);
+  found.block_bytes = static_cast<std::size_t>(block_bytes);
+  GLint groups = 0;
+  gl.glGetIntegeri_v(GL_MAX_COMPUTE_WORK_GROUP_COUNT, 0, &groups);
+  found.most_groups = static_cast<std::uint32_t>(groups);
+  found.group_invocations = integer(GL_MAX_COMPUTE_WORK_GROUP_INVOCATIONS);
+  found.shared_bytes = integer(GL_MAX_COMPUTE_SHARED_MEMORY_SIZE);
+  found.blocks =
+      std::min(integer(GL_MAX_COMPUTE_SHADER_STORAGE_BLOCKS), integer(GL_MAX_SHADER_STORAGE_BUFFER_BINDINGS));
+  found.has_binaries = integer(GL_NUM_PROGRAM_BINARY_FORMATS) > 0;
+  found.driver = text(GL_VENDOR) + '\n' + info.name + '\n' + info.version;
+  return found;
+}
+
+}  // namespace
+
+std::optional<Context> Context::make() {
+  const Functions* gl = functions();
+  if (!gl || display() == EGL_NO_DISPLAY) return {};
+  const char* extensions = gl->eglQueryString(display(), EGL_EXTENSIONS);
+  if (!has_word(extensions, "EGL_KHR_surfaceless_context")) return {};
+  const bool is_robust = has_word(extensions, "EGL_EXT_create_context_robustness") && gl->glGetGraphicsResetStatus;
+  // Where it is not told of resets, it is made without.
+  for (const bool robust : {true, false}) {
+    if (robust && !is_robust) continue;
+    const EGLint version[] = {EGL_CONTEXT_MAJOR_VERSION,
+                              3,
+                              EGL_CONTEXT_MINOR_VERSION,
+                              1,
+                              robust ? EGL_CONTEXT_OPENGL_RESET_NOTIFICATION_STRATEGY_EXT : EGL_NONE,
+                              EGL_LOSE_CONTEXT_ON_RESET_EXT,
+                              EGL_NONE};
+    EGLContext context = gl->eglCreateContext(display(), config(), EGL_NO_CONTEXT, version);
+    if (context == EGL_NO_CONTEXT) continue;
+    if (gl->eglMakeCurrent(display(), EGL_NO_SURFACE, EGL_NO_SURFACE, context)) return Context(context, robust);
+    gl->eglDestroyContext(display(), context);
+  }
+  return {};
+}
+
+Context::Context(Context&& other) noexcept
+    : context_(std::exchange(other.context_, EGL_NO_CONTEXT)), reports_resets_(other.reports_resets_) {}
+
+Context::~Context() {
+  if (context_ == EGL_NO_CONTEXT) return;
+  functions()->eglMakeCurrent(display(), EGL_NO_SURFACE, EGL_NO_SURFACE, EGL_NO_CONTEXT);
+  functions()->eglDestroyContext(display(), context_);
+  functions()->eglReleaseThread();
+}
+
+const std::optional<Found>& device() {
+  static const std::optional<Found> found = [] {
+    std::optional<Found> described;
+    // On a thread of its own: the caller's may have a context that is current.
+    std::thread([&] {
+      if (const auto context = Context::make()) described = describe();
+    }).join();
+    if (described && (described->blocks == 0 || described->most_groups == 0)) described.reset();
+    return described;
+  }();
+  return found;
+}
+
+}  // namespace tessera::driver::gpu::gles

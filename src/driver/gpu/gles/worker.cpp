@@ -1,0 +1,150 @@
+#include "driver/gpu/gles/worker.hpp"
+
+#include <tessera/error.hpp>
+
+#include "core/text.hpp"
+
+#include <exception>
+#include <future>
+#include <memory>
+#include <utility>
+
+namespace tessera::driver::gpu::gles {
+
+namespace {
+
+// How long a new job may have to wait while the thread waits for the device.
+constexpr std::uint64_t wait_nanoseconds = 100'000;
+
+}  // namespace
+
+Worker::Worker(const Found& found) : found_(found) {
+  // Shared, as the thread that sets it leaves it later than the one that waits.
+  const auto has_context = std::make_shared<std::promise<bool>>();
+  thread_ = std::thread([this, has_context] {
+    const auto context = Context::make();
+    has_context->set_value(context.has_value());
+    if (context) run(*context);
+  });
+  if (has_context->get_future().get()) return;
+  thread_.join();
+  throw Error(Errc::device_failure, core::text("the OpenGL ES device ", found.info.name, " gives no context"));
+}
+
+Worker::~Worker() {
+  {
+    const std::scoped_lock lock(mutex_);
+    is_stopping_ = true;
+  }
+  changed_.notify_one();
+  thread_.join();
+}
+
+void Worker::lose(std::string_view why) {
+  completions_.lose(core::make_failure(Errc::device_failure,
+                                       core::text("the OpenGL ES device ", found_.info.name, " is lost: ", why)));
+}
+
+void Worker::post(std::function<void()> job) {
+  {
+    const std::scoped_lock lock(mutex_);
+    jobs_.push_back(std::move(job));
+  }
+  changed_.notify_one();
+}
+
+void Worker::call(const std::function<void()>& job) {
+  bool is_done = false;
+  core::FailurePtr failure;
+  post([&] {
+    core::FailurePtr thrown;
+    try {
+      job();
+    } catch (const Error& error) {
+      thrown = error.failure();
+    } catch (const std::exception& error) {
+      thrown = core::make_failure(Errc::out_of_memory, error.what());
+    }
+    {
+      const std::scoped_lock lock(mutex_);
+      failure = std::move(thrown);
+      is_done = true;
+    }
+    answered_.notify_all();
+  });
+  std::unique_lock lock(mutex_);
+  answered_.wait(lock, [&] { return is_done; });
+  if (failure) throw Error(failure);
+}
+
+std::uint64_t Worker::submit(std::function<void()> job) {
+  const std::uint64_t number = completions_.begin();
+  post([this, number, put = std::move(job)] { begin(put, number); });
+  return number;
+}
+
+void Worker::run(const Context& context) {
+  reports_resets_ = context.reports_resets();
+  for (;;) {
+    std::function<void()> job;
+    const bool has_job = take(job);
+    if (has_job) {
+      job();
+    } else if (fences_.empty() || completions_.is_lost()) {
+      break;
+    }
+    retire(has_job ? 0 : wait_nanoseconds);
+  }
+  for (const Fence& left : fences_) functions()->glDeleteSync(left.fence);
+}
+
+// Waits for a job if there is nothing else to do. False: there is none.
+bool Worker::take(std::function<void()>& job) {
+  std::unique_lock lock(mutex_);
+  if (fences_.empty() || (completions_.is_lost() && !is_stopping_)) {
+    changed_.wait(lock, [&] { return !jobs_.empty() || is_stopping_; });
+  }
+  if (jobs_.empty()) return false;
+  job = std::move(jobs_.front());
+  jobs_.pop_front();
+  return true;
+}
+
+void Worker::begin(const std::function<void()>& job, std::uint64_t number) {
+  if (completions_.is_lost()) return completions_.end(number);
+  const Functions& gl = *functions();
+  job();
+  GLsync fence = gl.glFenceSync(GL_SYNC_GPU_COMMANDS_COMPLETE, 0);
+  gl.glFlush();
+  look_for_errors();
+  if (fence) {
+    fences_.push_back({fence, number});
+  } else {
+    lose("it gives no fence");
+  }
+}
+
+// Ends the submissions whose fences the device has passed, waiting that long for the first.
+void Worker::retire(std::uint64_t nanoseconds) {
+  const Functions& gl = *functions();
+  while (!fences_.empty()) {
+    const GLenum state = gl.glClientWaitSync(fences_.front().fence, 0, nanoseconds);
+    if (state == GL_TIMEOUT_EXPIRED) return;
+    if (state == GL_WAIT_FAILED) lose("a fence cannot be waited for");
+    look_for_errors();
+    completions_.end(fences_.front().number);
+    gl.glDeleteSync(fences_.front().fence);
+    fences_.pop_front();
+    nanoseconds = 0;
+  }
+}
+
+void Worker::look_for_errors() {
+  const Functions& gl = *functions();
+  if (reports_resets_) {
+    if (const GLenum reset = gl.glGetGraphicsResetStatus(); reset != GL_NO_ERROR) lose("its context was reset");
+  }
+  if (const GLenum error = gl.glGetError(); error != GL_NO_ERROR) lose(error_name(error));
+}
+
+}  // namespace tessera::driver::gpu::gles

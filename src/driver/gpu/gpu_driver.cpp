@@ -1,0 +1,337 @@
+#include "driver/gpu/gpu_driver.hpp"
+
+#include <tessera/error.hpp>
+
+#include "core/text.hpp"
+#include "ir/analysis.hpp"
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+#include <utility>
+
+namespace tessera::driver::gpu {
+
+namespace {
+
+using compile::gpu::Form;
+using core::text;
+
+// Of a reduction to fewer elements than this each is the work of a workgroup.
+constexpr std::int64_t few_elements = 4096;
+// What all workgroups of a launch may take of scratch memory.
+constexpr std::int64_t most_scratch = std::int64_t{64} << 20;
+constexpr std::size_t alignment = 64;
+
+class GpuExecutable final : public Executable {
+ public:
+  explicit GpuExecutable(ir::Program program)
+      : program_(std::move(program)), has_two_forms_(compile::gpu::has_two_forms(program_)) {}
+
+  struct Code {
+    compile::gpu::Kernel kernel;
+    std::unique_ptr<Module> module;
+  };
+
+  const ir::Program& program() const noexcept { return program_; }
+
+  // What a launch runs; compiled by the first that wants it, while the others wait.
+  const Code& code(Api& api, const Launch& launch) {
+    const bool is_few = has_two_forms_ && launch.elements < few_elements;
+    Slot& slot = slots_[is_few ? 1 : 0];
+    if (const Code* ready = slot.ready.load(std::memory_order_acquire)) return *ready;
+    const std::scoped_lock lock(slot.mutex);
+    if (slot.code) return *slot.code;
+    auto code = std::make_unique<Code>();
+    code->kernel = compile::gpu::print(program_, api.target(), is_few ? Form::few : Form::many);
+    code->module = api.compile(code->kernel, program_.name);
+    slot.code = std::move(code);
+    slot.ready.store(slot.code.get(), std::memory_order_release);
+    set_ready();
+    return *slot.code;
+  }
+
+ private:
+  struct Slot {
+    std::mutex mutex;
+    std::unique_ptr<Code> code;
+    std::atomic<const Code*> ready{nullptr};
+  };
+  const ir::Program program_;
+  const bool has_two_forms_;
+  std::array<Slot, 2> slots_;
+};
+
+// The executable of a launch that came from this driver, which alone may change it.
+GpuExecutable& executable_of(const Launch& launch) {
+  return const_cast<GpuExecutable&>(static_cast<const GpuExecutable&>(*launch.executable));
+}
+
+// The device's memory by addresses that mean nothing to the host: where the runtime thinks it is.
+class AddressSpace {
+ public:
+  std::byte* add(std::unique_ptr<Memory> memory, std::size_t bytes) {
+    const std::unique_lock lock(mutex_);
+    const std::uintptr_t address = next_;
+    next_ += (bytes + 2 * alignment - 1) / alignment * alignment;
+    blocks_.emplace(address, Block{std::move(memory), bytes});
+    return reinterpret_cast<std::byte*>(address);  // NOLINT(performance-no-int-to-ptr): nobody follows it
+  }
+
+  struct Found {
+    Memory* memory;
+    std::size_t offset;
+  };
+  Found find(const std::byte* address) const {
+    const std::shared_lock lock(mutex_);
+    const auto at = reinterpret_cast<std::uintptr_t>(address);
+    const auto after = blocks_.upper_bound(at);
+    if (after == blocks_.begin()) throw Error(Errc::internal, "an address that is no memory of the device");
+    const auto& [start, block] = *std::prev(after);
+    return {block.memory.get(), at - start};
+  }
+  std::unique_ptr<Memory> remove(const std::byte* address) {
+    const std::unique_lock lock(mutex_);
+    const auto found = blocks_.find(reinterpret_cast<std::uintptr_t>(address));
+    std::unique_ptr<Memory> memory = std::move(found->second.memory);
+    blocks_.erase(found);
+    return memory;
+  }
+
+ private:
+  struct Block {
+    std::unique_ptr<Memory> memory;
+    std::size_t bytes;
+  };
+  mutable std::shared_mutex mutex_;
+  std::map<std::uintptr_t, Block> blocks_;
+  std::uintptr_t next_ = alignment;
+};
+
+// Scratch memory, kept for the next launch that needs as much.
+class ScratchPool {
+ public:
+  explicit ScratchPool(Api& api) : api_(api) {}
+
+  std::unique_ptr<Memory> take(std::size_t bytes) {
+    {
+      const std::scoped_lock lock(mutex_);
+      const auto found = free_.find(bytes);
+      if (found != free_.end()) {
+        std::unique_ptr<Memory> memory = std::move(found->second);
+        free_.erase(found);
+        return memory;
+      }
+    }
+    if (auto memory = api_.allocate(bytes)) return memory;
+    {
+      const std::scoped_lock lock(mutex_);
+      free_.clear();
+    }
+    auto memory = api_.allocate(bytes);
+    if (!memory) {
+      throw Error(Errc::out_of_memory, text("no scratch memory on ", api_.info().name, ": ", bytes, " bytes asked"));
+    }
+    return memory;
+  }
+  void give_back(std::unique_ptr<Memory> memory, std::size_t bytes) {
+    const std::scoped_lock lock(mutex_);
+    free_.emplace(bytes, std::move(memory));
+    if (free_.size() > most_kept) free_.erase(free_.begin());
+  }
+
+ private:
+  static constexpr std::size_t most_kept = 16;
+  Api& api_;
+  std::mutex mutex_;
+  std::multimap<std::size_t, std::unique_ptr<Memory>> free_;
+};
+
+struct Scratch {
+  std::unique_ptr<Memory> memory;
+  std::size_t bytes;
+};
+
+class GpuRecording final : public driver::Recording {
+ public:
+  std::unique_ptr<gpu::Recording> recording;  // null: there is nothing to do
+  std::vector<Scratch> scratch;
+};
+
+class GpuDriver final : public Driver {
+ public:
+  GpuDriver(std::unique_ptr<Api> api, std::string backend)
+      : api_(std::move(api)), info_(api_->info()), scratch_(*api_) {
+    info_.backend = std::move(backend);
+  }
+
+  const DeviceInfo& info() const override { return info_; }
+
+  Block allocate(std::size_t bytes) override {
+    const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+    if (rounded > api_->most_buffer_bytes()) {
+      throw Error(Errc::out_of_memory, text("a kernel on ", info_.name, " (", info_.backend, ") can use at most ",
+                                            api_->most_buffer_bytes(), " bytes of one buffer"));
+    }
+    std::unique_ptr<Memory> memory = api_->allocate(rounded);
+    if (!memory) return {};
+    return {memory_.add(std::move(memory), rounded), false};
+  }
+  void deallocate(std::byte* address, std::size_t) override { memory_.remove(address); }
+  void upload(std::byte* to, std::span<const std::byte> from) override {
+    if (from.empty()) return;
+    const auto [memory, offset] = memory_.find(to);
+    api_->upload(*memory, offset, from);
+  }
+  void download(std::span<std::byte> to, const std::byte* from) override {
+    if (to.empty()) return;
+    const auto [memory, offset] = memory_.find(from);
+    api_->download(to, *memory, offset);
+  }
+  void fill_zero(std::byte* to, std::size_t bytes) override {
+    if (bytes == 0) return;
+    const auto [memory, offset] = memory_.find(to);
+    api_->fill_zero(*memory, offset, bytes);
+  }
+  std::byte* host_address(std::byte* address) override {
+    const auto [memory, offset] = memory_.find(address);
+    std::byte* start = memory->host_address();
+    return start ? start + offset : nullptr;
+  }
+
+  const Executable& compile(const ir::Program& program) override {
+    compile::gpu::check_types(program, api_->target());
+    const std::scoped_lock lock(mutex_);
+    const std::size_t hash = ir::hash_code(program);
+    const auto [begin, end] = executables_.equal_range(hash);
+    for (auto known = begin; known != end; ++known) {
+      if (ir::is_same_code(known->second->program(), program)) return *known->second;
+    }
+    return *executables_.emplace(hash, std::make_unique<GpuExecutable>(program))->second;
+  }
+  std::int64_t pieces(const Launch& launch) override {
+    if (launch.elements != 0) executable_of(launch).code(*api_, launch);
+    return 1;
+  }
+  void launch(const Launch& launch, std::int64_t) override {
+    const std::uint64_t number = start({&launch, 1});
+    const driver::Progress progress = wait(number, Clock::time_point::max());
+    if (progress.ended < number && progress.failure) throw Error(progress.failure);
+  }
+
+  bool has_queue() const noexcept override { return true; }
+
+  std::uint64_t start(std::span<const Launch> launches) override {
+    std::vector<Scratch> scratch;
+    const std::vector<Dispatch> calls = dispatches(launches, scratch);
+    const std::uint64_t number = api_->submit(calls);
+    if (!scratch.empty()) {
+      const std::scoped_lock lock(mutex_);
+      in_use_.emplace_back(number, std::move(scratch));
+    }
+    return number;
+  }
+
+  std::unique_ptr<driver::Recording> record(std::span<const Launch> launches) override {
+    auto made = std::make_unique<GpuRecording>();
+    made->recording = api_->record(dispatches(launches, made->scratch));
+    return made;
+  }
+  std::uint64_t start(driver::Recording& recording) override {
+    return api_->submit(*static_cast<GpuRecording&>(recording).recording);
+  }
+
+  driver::Progress wait(std::uint64_t number, Clock::time_point until) override {
+    const gpu::Progress progress = api_->wait(number, until);
+    give_back_scratch(progress.ended);
+    return {progress.ended, progress.failure};
+  }
+
+ private:
+  std::vector<Dispatch> dispatches(std::span<const Launch> launches, std::vector<Scratch>& scratch) {
+    std::vector<Dispatch> calls;
+    calls.reserve(launches.size());
+    for (const Launch& launch : launches) {
+      if (launch.elements != 0) calls.push_back(dispatch(launch, scratch));
+    }
+    return calls;
+  }
+
+  Dispatch dispatch(const Launch& launch, std::vector<Scratch>& scratch) {
+    GpuExecutable& executable = executable_of(launch);
+    const GpuExecutable::Code& code = executable.code(*api_, launch);
+    const compile::gpu::Kernel& kernel = code.kernel;
+    check_size(executable.program(), launch);
+    const auto grid = kernel.grid(executable.program(), launch.dims.data());
+    std::int64_t groups = std::min<std::int64_t>(std::max<std::int64_t>(grid.groups, 1), api_->most_groups());
+    Dispatch call;
+    call.module = code.module.get();
+    for (const int buffer : kernel.buffers) {
+      call.buffers.push_back(memory_.find(launch.buffers[static_cast<std::size_t>(buffer)]).memory);
+    }
+    if (kernel.has_scratch) {
+      const std::int64_t each = std::max<std::int64_t>(grid.scratch_bytes, 4);
+      groups = std::clamp<std::int64_t>(most_scratch / each, 1, groups);
+      const auto bytes = static_cast<std::size_t>(each * groups);
+      scratch.push_back({scratch_.take(bytes), bytes});
+      call.buffers.push_back(scratch.back().memory.get());
+    }
+    call.groups = static_cast<std::uint32_t>(groups);
+    check_steps(executable.program(), launch, kernel, (grid.groups + groups - 1) / groups);
+    call.arguments = kernel.arguments(executable.program(), launch.dims.data(), launch.scalars.data(), grid);
+    return call;
+  }
+
+  // Places are counted in 32 bits.
+  void check_size(const ir::Program& program, const Launch& launch) const {
+    const std::int64_t* dims = launch.dims.data();
+    for (const ir::Buffer& buffer : program.buffers) {
+      std::int64_t elements = 1;
+      for (int axis = 0; axis < buffer.rank(); ++axis) elements *= *dims++;
+      if (elements <= std::numeric_limits<std::int32_t>::max()) continue;
+      throw Error(Errc::unsupported, text("[", program.name, "] ", buffer.name, " has ", elements, " elements: on ",
+                                          info_.name, " (", info_.backend, ") a buffer has at most 2^31 - 1"));
+    }
+  }
+
+  // What the device would not do to the end is refused.
+  void check_steps(const ir::Program& program, const Launch& launch, const compile::gpu::Kernel& kernel,
+                   std::int64_t pieces) const {
+    const std::int64_t most = api_->target().most_steps;
+    if (most == 0) return;
+    const std::int64_t steps = kernel.steps(program, launch.dims.data());
+    if (steps <= most / std::max<std::int64_t>(1, pieces)) return;
+    throw Error(Errc::unsupported, text("[", program.name, "] needs about ", steps, " steps of loops an invocation, ",
+                                        info_.name, " (", info_.backend, ") stops after ", most));
+  }
+
+  void give_back_scratch(std::uint64_t ended) {
+    const std::scoped_lock lock(mutex_);
+    std::erase_if(in_use_, [&](auto& used) {
+      if (used.first > ended) return false;
+      for (Scratch& scratch : used.second) scratch_.give_back(std::move(scratch.memory), scratch.bytes);
+      return true;
+    });
+  }
+
+  const std::unique_ptr<Api> api_;
+  DeviceInfo info_;
+  AddressSpace memory_;
+  ScratchPool scratch_;
+  std::mutex mutex_;
+  std::unordered_multimap<std::size_t, std::unique_ptr<GpuExecutable>> executables_;
+  std::vector<std::pair<std::uint64_t, std::vector<Scratch>>> in_use_;
+};
+
+}  // namespace
+
+std::unique_ptr<Driver> make_gpu_driver(std::unique_ptr<Api> api, std::string backend) {
+  return std::make_unique<GpuDriver>(std::move(api), std::move(backend));
+}
+
+}  // namespace tessera::driver::gpu

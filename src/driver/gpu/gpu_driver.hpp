@@ -1,0 +1,14 @@
+#pragma once
+
+#include "driver/driver.hpp"
+#include "driver/gpu/api.hpp"
+
+#include <memory>
+#include <string>
+
+namespace tessera::driver::gpu {
+
+// A driver on top of an interface to GPUs: programs become kernels in its language, and launches calls of them.
+std::unique_ptr<Driver> make_gpu_driver(std::unique_ptr<Api> api, std::string backend);
+
+}  // namespace tessera::driver::gpu

@@ -1,0 +1,74 @@
+#include "driver/gpu/opencl/connection.hpp"
+
+#include "core/text.hpp"
+
+#include <chrono>
+#include <utility>
+
+namespace tessera::driver::gpu::opencl {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// What a driver says of a device that has crashed or is gone; it will not come back.
+bool is_loss(cl_int error) {
+  switch (error) {
+    case CL_DEVICE_NOT_AVAILABLE:
+    case CL_OUT_OF_RESOURCES:
+    case CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST:
+    case CL_INVALID_COMMAND_QUEUE:
+    case CL_INVALID_CONTEXT:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Sharing all memory is right where there is only one: elsewhere the device would reach over the bus for it.
+bool can_share_memory(const Found& found) {
+  return found.is_version_2 && functions()->svm_allocate && functions()->svm_free && functions()->set_argument_svm &&
+         value<cl_bool>(found.device, CL_DEVICE_HOST_UNIFIED_MEMORY) &&
+         (value<cl_device_svm_capabilities>(found.device, CL_DEVICE_SVM_CAPABILITIES) &
+          CL_DEVICE_SVM_FINE_GRAIN_BUFFER);
+}
+
+}  // namespace
+
+Connection::Connection(const Found& found, bool shares_memory)
+    : found_(found), shares_memory_(shares_memory && can_share_memory(found)) {
+  cl_int error = CL_SUCCESS;
+  context_ = Context(functions()->create_context(nullptr, 1, &found.device, nullptr, nullptr, &error));
+  check(error, "clCreateContext");
+  const auto can = value<cl_command_queue_properties>(found.device, CL_DEVICE_QUEUE_PROPERTIES);
+  queue_ = make_queue(can & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
+  transfers_ = make_queue(0);
+}
+
+Connection::~Connection() {
+  // Kernels may still use what goes now, if the device was declared lost while it was not.
+  if (queue_) functions()->finish(queue_.get());
+  // Events are reported by the driver's threads, which must have left. A driver that reports none is not waited for.
+  submissions_->close(Clock::now() + 1s);
+}
+
+QueueObject Connection::make_queue(cl_command_queue_properties properties) {
+  cl_int error = CL_SUCCESS;
+  QueueObject queue(functions()->create_queue(context_.get(), found_.device, properties, &error));
+  check(error, "clCreateCommandQueue");
+  return queue;
+}
+
+void Connection::check(cl_int error, std::string_view call) {
+  if (error == CL_SUCCESS) return;
+  const std::string what = core::text(call, " gave ", error_name(error));
+  if (is_out_of_memory(error)) {
+    throw Error(Errc::out_of_memory, core::text("the OpenCL device ", found_.info.name, " has no memory: ", what));
+  }
+  if (is_loss(error)) throw Error(lose(what));
+  throw Error(Errc::internal, core::text("the OpenCL device ", found_.info.name, " refused a call: ", what));
+}
+
+core::FailurePtr Connection::lose(std::string_view why) { return submissions_->lose(why); }
+
+}  // namespace tessera::driver::gpu::opencl

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <tessera/error.hpp>
+
+#include "driver/gpu/opencl/devices.hpp"
+#include "driver/gpu/opencl/functions.hpp"
+#include "driver/gpu/opencl/submissions.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <string_view>
+
+namespace tessera::driver::gpu::opencl {
+
+// A device in use: what all parts of its driver need. They share it, so that it goes last.
+class Connection {
+ public:
+  Connection(const Found& found, bool shares_memory);
+  ~Connection();
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
+
+  const Found& found() const noexcept { return found_; }
+  cl_context context() const noexcept { return context_.get(); }
+  cl_command_queue queue() const noexcept { return queue_.get(); }
+  cl_command_queue transfers() const noexcept { return transfers_.get(); }
+  bool shares_memory() const noexcept { return shares_memory_; }
+
+  Submissions& submissions() noexcept { return *submissions_; }
+
+  // Nothing, or Error: Errc::out_of_memory, Errc::internal, or Errc::device_failure, with which the device is lost.
+  void check(cl_int error, std::string_view call);
+  core::FailurePtr lose(std::string_view why);
+
+ private:
+  QueueObject make_queue(cl_command_queue_properties properties);
+
+  const Found& found_;
+  Context context_;
+  // Not in order where it can: submissions depend on nothing but what each of them says.
+  QueueObject queue_;
+  // Copies do not wait for kernels.
+  QueueObject transfers_;
+  bool shares_memory_ = false;
+  std::shared_ptr<Submissions> submissions_ = std::make_shared<Submissions>(found_.info.name);
+};
+
+}  // namespace tessera::driver::gpu::opencl

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <tessera/device.hpp>
+
+#include "driver/gpu/opencl/functions.hpp"
+
+#include <string>
+#include <vector>
+
+namespace tessera::driver::gpu::opencl {
+
+struct Found {
+  cl_device_id device = nullptr;
+  cl_device_type type = 0;
+  DeviceInfo info;
+  std::string driver;         // all that compiled code depends on
+  bool is_version_2 = false;  // or later
+};
+
+// What the machine had when it was asked for first: GPUs, accelerators, then the others.
+const std::vector<Found>& devices();
+
+// A value of the device's; zero if it does not know the question.
+template <class T>
+T value(cl_device_id device, cl_device_info question) {
+  T answer{};
+  if (functions()->get_device_info(device, question, sizeof answer, &answer, nullptr) != CL_SUCCESS) return T{};
+  return answer;
+}
+std::string text(cl_device_id device, cl_device_info question);
+bool has_extension(cl_device_id device, const std::string& name);
+
+}  // namespace tessera::driver::gpu::opencl

@@ -1,0 +1,158 @@
+#include "driver/gpu/opencl/submissions.hpp"
+
+#include <tessera/error.hpp>
+
+#include "core/text.hpp"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+namespace tessera::driver::gpu::opencl {
+
+namespace {
+
+cl_int status_of(cl_event event) {
+  cl_int status = CL_COMPLETE;
+  const cl_int error =
+      functions()->get_event_info(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr);
+  return error == CL_SUCCESS ? status : error;
+}
+
+}  // namespace
+
+std::uint64_t Submissions::add(Event end) {
+  const std::scoped_lock lock(mutex_);
+  if (failure_) throw Error(failure_);
+  under_way_.push_back({std::move(end)});
+  changed_.notify_all();  // somebody may wait for a number that was not there
+  return ended_ + under_way_.size();
+}
+
+// Under the lock, as the others.
+void Submissions::collect() {
+  while (!failure_ && !under_way_.empty()) {
+    const Event& end = under_way_.front().end;
+    const cl_int status = end ? status_of(end.get()) : CL_COMPLETE;
+    if (status > CL_COMPLETE) return;
+    if (status < CL_COMPLETE) {
+      lose_locked(core::text("a command ended with ", error_name(status)));
+      return;
+    }
+    under_way_.pop_front();
+    ++ended_;
+  }
+}
+
+std::vector<Event> Submissions::events_up_to(std::uint64_t number) const {
+  std::vector<Event> events;
+  const std::uint64_t count = std::min<std::uint64_t>(number - ended_, under_way_.size());
+  for (std::uint64_t i = 0; i < count; ++i) {
+    const Event& end = under_way_[i].end;
+    if (end && functions()->retain_event(end.get()) == CL_SUCCESS) events.emplace_back(end.get());
+  }
+  return events;
+}
+
+void CL_CALLBACK Submissions::report(cl_event, cl_int, void* data) {
+  const std::unique_ptr<std::shared_ptr<Submissions>> held(static_cast<std::shared_ptr<Submissions>*>(data));
+  Submissions& submissions = **held;
+  const std::scoped_lock lock(submissions.mutex_);
+  --submissions.reports_;
+  submissions.changed_.notify_all();
+}
+
+void Submissions::ask_for_reports(std::uint64_t number, std::unique_lock<std::mutex>& lock) {
+  std::vector<Event> events;
+  const std::uint64_t count = std::min<std::uint64_t>(number - ended_, under_way_.size());
+  for (std::uint64_t i = 0; i < count; ++i) {
+    Submission& submission = under_way_[i];
+    if (!submission.end || submission.is_reported) continue;
+    if (functions()->retain_event(submission.end.get()) != CL_SUCCESS) continue;
+    events.emplace_back(submission.end.get());
+    submission.is_reported = true;
+  }
+  if (events.empty()) return;
+  reports_ += events.size();
+  lock.unlock();  // of what is over it is told at once, on this thread
+  std::uint64_t refused = 0;
+  for (const Event& event : events) {
+    auto held = std::make_unique<std::shared_ptr<Submissions>>(shared_from_this());
+    if (functions()->set_event_callback(event.get(), CL_COMPLETE, report, held.get()) == CL_SUCCESS) {
+      [[maybe_unused]] const auto* given = held.release();  // the callback's
+    } else {
+      ++refused;  // wait() looks now and then
+    }
+  }
+  lock.lock();
+  reports_ -= refused;
+}
+
+Progress Submissions::wait(std::uint64_t number, Clock::time_point until) {
+  // How long to wait at most before looking again, where the driver may not tell.
+  constexpr auto slice = std::chrono::milliseconds(20);
+  // What is over soon is not slept for.
+  const Clock::time_point soon = Clock::now() + std::chrono::microseconds(50);
+  std::unique_lock lock(mutex_);
+  while (true) {
+    collect();
+    if (failure_ || ended_ >= number) return {ended_, failure_};
+    if (until != Clock::time_point::max()) {
+      const Clock::time_point now = Clock::now();
+      if (now >= until) return {ended_, failure_};
+      ask_for_reports(number, lock);
+      collect();
+      if (ended_ < number && !failure_) changed_.wait_until(lock, std::min(until, now + slice));
+      continue;
+    }
+    if (Clock::now() < soon) {
+      lock.unlock();
+      std::this_thread::yield();  // the device may be threads of this process
+      lock.lock();
+      continue;
+    }
+    const std::vector<Event> events = events_up_to(number);
+    if (events.empty()) {
+      changed_.wait_for(lock, slice);  // it is not there yet
+      continue;
+    }
+    std::vector<cl_event> handles;
+    handles.reserve(events.size());
+    for (const Event& event : events) handles.push_back(event.get());
+    lock.unlock();
+    const cl_int error = functions()->wait_for_events(static_cast<cl_uint>(handles.size()), handles.data());
+    lock.lock();
+    if (error != CL_SUCCESS) lose_locked(core::text("clWaitForEvents gave ", error_name(error)));
+  }
+}
+
+core::FailurePtr Submissions::lose_locked(std::string_view why) {
+  core::FailurePtr failure =
+      core::make_failure(Errc::device_failure, core::text("the OpenCL device ", device_, " is lost: ", why));
+  if (!failure_) failure_ = failure;
+  changed_.notify_all();
+  return failure;
+}
+
+core::FailurePtr Submissions::lose(std::string_view why) {
+  const std::scoped_lock lock(mutex_);
+  return lose_locked(why);
+}
+
+bool Submissions::is_lost() {
+  const std::scoped_lock lock(mutex_);
+  return failure_ != nullptr;
+}
+
+void Submissions::throw_if_lost() {
+  const std::scoped_lock lock(mutex_);
+  if (failure_) throw Error(failure_);
+}
+
+void Submissions::close(Clock::time_point until) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_until(lock, until, [&] { return reports_ == 0; });
+  under_way_.clear();
+}
+
+}  // namespace tessera::driver::gpu::opencl

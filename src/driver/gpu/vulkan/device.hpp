@@ -1,0 +1,60 @@
+#pragma once
+
+#include "core/failure.hpp"
+#include "driver/gpu/vulkan/instance.hpp"
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <optional>
+#include <string>
+
+namespace tessera::driver::gpu::vulkan {
+
+// An opened device, and whether it still works.
+class Device {
+ public:
+  explicit Device(const PhysicalDevice& physical);
+  ~Device();
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  const PhysicalDevice& physical() const noexcept { return physical_; }
+  const DeviceFunctions& functions() const noexcept { return functions_; }
+  VkDevice handle() const noexcept { return handle_; }
+
+  // One of the device's queues, which one thread at a time may use. Two may be the same.
+  struct Queue {
+    VkQueue handle = VK_NULL_HANDLE;
+    std::mutex mutex;
+  };
+  Queue& compute() noexcept { return queues_[0]; }
+  Queue& transfer() noexcept { return queues_[physical_.transfer == physical_.compute ? 0 : 1]; }
+
+  // Throws if it is not success; a device that was lost stays so.
+  void check(VkResult result, const char* doing) {
+    if (result < VK_SUCCESS) fail(result, doing);
+  }
+
+  // Null as long as the device works.
+  core::FailurePtr failure() const;
+  void throw_if_lost() const;
+  void lose(const std::string& why);
+  // A device that is said to be lost may still be at work: what it may use must not go before this returns.
+  void settle() noexcept;
+
+ private:
+  [[noreturn]] void fail(VkResult result, const char* doing);
+  bool open();
+
+  const PhysicalDevice& physical_;
+  VkDevice handle_ = VK_NULL_HANDLE;
+  DeviceFunctions functions_;
+  std::array<Queue, 2> queues_;
+  std::atomic<bool> is_lost_{false};
+  std::atomic<bool> is_settled_{false};
+  mutable std::mutex mutex_;
+  core::FailurePtr failure_;
+};
+
+}  // namespace tessera::driver::gpu::vulkan

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <tessera/device.hpp>
+
+#include "compile/gpu/source.hpp"
+#include "driver/gpu/vulkan/loader.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace tessera::driver::gpu::vulkan {
+
+// A queue family, and which of its queues.
+struct QueueChoice {
+  std::uint32_t family = 0;
+  std::uint32_t index = 0;
+
+  friend bool operator==(const QueueChoice&, const QueueChoice&) = default;
+};
+
+// What is known of a device before it is opened.
+struct PhysicalDevice {
+  VkPhysicalDevice handle = VK_NULL_HANDLE;
+  DeviceInfo info;
+  compile::gpu::Target target;
+  VkPhysicalDeviceProperties properties{};
+  VkPhysicalDeviceMemoryProperties memory{};
+  VkDeviceSize most_allocation = 0;       // bytes of one allocation
+  std::uint32_t most_pushed_buffers = 0;  // of descriptors that need no set; 0 if it cannot
+  QueueChoice compute;
+  QueueChoice transfer;  // the same one if there is no other
+
+  // Whether host and device share their memory.
+  bool is_unified() const noexcept {
+    return properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU ||
+           properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+  }
+};
+
+// The connection to Vulkan, of which a process needs one. It is made with the first call and never ends: drivers are
+// opened a second time at a high price, and may be in use until the process ends.
+class Instance {
+ public:
+  static const Instance& get();
+
+  // The devices that can compute, the best first; empty without Vulkan.
+  const std::vector<PhysicalDevice>& devices() const noexcept { return devices_; }
+  const InstanceFunctions& functions() const noexcept { return functions_; }
+
+ private:
+  Instance();
+  bool open();
+  void listen();
+  void find_devices();
+
+  GlobalFunctions global_;
+  InstanceFunctions functions_;
+  VkInstance handle_ = VK_NULL_HANDLE;
+  std::vector<PhysicalDevice> devices_;
+};
+
+// What an opened device may do, as Vulkan wants to be told; `chain` is what is passed on.
+struct Features {
+  Features() { chain.pNext = &vulkan12; }
+  Features(const Features&) = delete;
+  Features& operator=(const Features&) = delete;
+
+  VkPhysicalDeviceFeatures2 chain = structure<VkPhysicalDeviceFeatures2>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2);
+  VkPhysicalDeviceVulkan12Features vulkan12 =
+      structure<VkPhysicalDeviceVulkan12Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
+};
+
+// Mistakes that the validation layer has found in this process; it is there with TESSERA_VULKAN_VALIDATION=1, and tells
+// them on stderr.
+std::uint64_t validation_errors() noexcept;
+
+// Whether an environment variable is 1.
+bool is_set(const char* variable) noexcept;
+
+}  // namespace tessera::driver::gpu::vulkan

@@ -1,0 +1,202 @@
+#include "driver/gpu/vulkan/memory.hpp"
+
+#include <tessera/error.hpp>
+
+#include "core/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <iterator>
+
+namespace tessera::driver::gpu::vulkan {
+
+namespace {
+
+constexpr VkDeviceSize usual_chunk = VkDeviceSize{64} << 20;
+
+VkResult make_buffer(Device& device, VkDeviceSize size, VkBuffer& buffer) {
+  const std::array<std::uint32_t, 2> families{device.physical().compute.family, device.physical().transfer.family};
+  auto create = structure<VkBufferCreateInfo>(VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO);
+  create.size = size;
+  create.usage =
+      VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  if (families[0] != families[1]) {
+    create.sharingMode = VK_SHARING_MODE_CONCURRENT;
+    create.queueFamilyIndexCount = 2;
+    create.pQueueFamilyIndices = families.data();
+  }
+  return device.functions().CreateBuffer(device.handle(), &create, nullptr, &buffer);
+}
+
+VkMemoryPropertyFlags flags_of(const Device& device, std::uint32_t type) {
+  return device.physical().memory.memoryTypes[type].propertyFlags;
+}
+
+VkDeviceSize heap_size(const Device& device, std::uint32_t type) {
+  const VkPhysicalDeviceMemoryProperties& memory = device.physical().memory;
+  return memory.memoryHeaps[memory.memoryTypes[type].heapIndex].size;
+}
+
+}  // namespace
+
+Block::~Block() { heap_.release(*this, chunk_); }
+
+Heap::Heap(Device& device, std::uint32_t type, bool is_mapped)
+    : device_(device),
+      type_(type),
+      is_mapped_(is_mapped),
+      // A kernel's buffer may begin anywhere in a chunk that the device allows; 64 bytes suit the host.
+      granule_(std::max<VkDeviceSize>(64, device.physical().properties.limits.minStorageBufferOffsetAlignment)),
+      chunk_size_(std::min(usual_chunk, heap_size(device, type) / 16 / granule_ * granule_)),
+      most_(std::min(heap_size(device, type), device.physical().most_allocation)) {}
+
+Heap::~Heap() {
+  while (!chunks_.empty()) remove(*chunks_.begin()->second);
+}
+
+std::size_t Heap::chunks() const {
+  const std::scoped_lock lock(mutex_);
+  return chunks_.size();
+}
+
+std::unique_ptr<Block> Heap::allocate(std::size_t bytes) {
+  if (bytes > most_ || most_ - bytes < granule_) return nullptr;
+  const VkDeviceSize size = std::max<VkDeviceSize>(1, (bytes + granule_ - 1) / granule_) * granule_;
+  const std::scoped_lock lock(mutex_);
+  if (size <= chunk_size_ / 4) {
+    if (auto block = take(size)) return block;
+    if (add(chunk_size_, true)) return take(size);
+  }
+  Chunk* chunk = add(size, false);
+  return chunk ? std::make_unique<Block>(*this, *chunk, 0, size) : nullptr;
+}
+
+std::unique_ptr<Block> Heap::take(VkDeviceSize size) {
+  const auto best = by_size_.lower_bound({size, nullptr, 0});
+  if (best == by_size_.end()) return nullptr;
+  const auto [found, chunk, offset] = *best;
+  auto block = std::make_unique<Block>(*this, *chunk, offset, size);
+  remove_free(*chunk, offset, found);
+  if (found > size) add_free(*chunk, offset + size, found - size);
+  if (chunk == spare_) spare_ = nullptr;
+  return block;
+}
+
+void Heap::release(const Block& block, Chunk& chunk) noexcept {
+  device_.settle();
+  const std::scoped_lock lock(mutex_);
+  if (!chunk.is_shared) {
+    remove(chunk);
+    return;
+  }
+  VkDeviceSize offset = block.offset();
+  VkDeviceSize size = block.size();
+  auto next = chunk.free.upper_bound(offset);
+  if (next != chunk.free.begin()) {
+    const auto [before, length] = *std::prev(next);
+    if (before + length == offset) {
+      remove_free(chunk, before, length);
+      offset = before;
+      size += length;
+      next = chunk.free.upper_bound(offset);
+    }
+  }
+  if (next != chunk.free.end() && next->first == offset + size) {
+    const VkDeviceSize length = next->second;
+    remove_free(chunk, offset + size, length);
+    size += length;
+  }
+  add_free(chunk, offset, size);
+  if (size != chunk.size) return;
+  // One empty chunk is kept: a program that takes and gives back one block would make a chunk each time.
+  if (spare_) {
+    remove(chunk);
+  } else {
+    spare_ = &chunk;
+  }
+}
+
+Chunk* Heap::add(VkDeviceSize size, bool is_shared) {
+  auto made = std::make_unique<Chunk>();
+  Chunk& chunk = *made;
+  chunk.is_shared = is_shared;
+  chunks_.emplace(&chunk, std::move(made));
+  if (!fill(chunk, size)) {
+    remove(chunk);
+    return nullptr;
+  }
+  if (is_shared) {
+    add_free(chunk, 0, size);
+    spare_ = &chunk;
+  }
+  return &chunk;
+}
+
+bool Heap::fill(Chunk& chunk, VkDeviceSize size) {
+  const DeviceFunctions& functions = device_.functions();
+  chunk.size = size;
+  if (make_buffer(device_, size, chunk.buffer) != VK_SUCCESS) return false;
+  VkMemoryRequirements requirements{};
+  functions.GetBufferMemoryRequirements(device_.handle(), chunk.buffer, &requirements);
+  auto allocate = structure<VkMemoryAllocateInfo>(VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO);
+  allocate.allocationSize = requirements.size;
+  allocate.memoryTypeIndex = type_;
+  if (functions.AllocateMemory(device_.handle(), &allocate, nullptr, &chunk.memory) != VK_SUCCESS) return false;
+  if (functions.BindBufferMemory(device_.handle(), chunk.buffer, chunk.memory, 0) != VK_SUCCESS) return false;
+  if (!is_mapped_) return true;
+  void* address = nullptr;
+  if (functions.MapMemory(device_.handle(), chunk.memory, 0, VK_WHOLE_SIZE, 0, &address) != VK_SUCCESS) return false;
+  chunk.address = static_cast<std::byte*>(address);
+  return true;
+}
+
+void Heap::remove(Chunk& chunk) noexcept {
+  for (const auto& [offset, size] : chunk.free) by_size_.erase({size, &chunk, offset});
+  if (spare_ == &chunk) spare_ = nullptr;
+  device_.functions().DestroyBuffer(device_.handle(), chunk.buffer, nullptr);
+  device_.functions().FreeMemory(device_.handle(), chunk.memory, nullptr);
+  chunks_.erase(&chunk);
+}
+
+void Heap::add_free(Chunk& chunk, VkDeviceSize offset, VkDeviceSize size) {
+  chunk.free.emplace(offset, size);
+  by_size_.emplace(size, &chunk, offset);
+}
+
+void Heap::remove_free(Chunk& chunk, VkDeviceSize offset, VkDeviceSize size) noexcept {
+  chunk.free.erase(offset);
+  by_size_.erase({size, &chunk, offset});
+}
+
+MemoryTypes choose_memory_types(Device& device, bool is_staged) {
+  // All buffers of one kind can be of the same types, however large they are.
+  VkBuffer sample = VK_NULL_HANDLE;
+  device.check(make_buffer(device, 256, sample), "buffer");
+  VkMemoryRequirements requirements{};
+  device.functions().GetBufferMemoryRequirements(device.handle(), sample, &requirements);
+  device.functions().DestroyBuffer(device.handle(), sample, nullptr);
+
+  const auto find = [&](std::initializer_list<VkMemoryPropertyFlags> wishes) -> std::uint32_t {
+    for (const VkMemoryPropertyFlags wish : wishes) {
+      for (std::uint32_t type = 0; type < device.physical().memory.memoryTypeCount; ++type) {
+        if ((requirements.memoryTypeBits >> type & 1U) != 0 && (flags_of(device, type) & wish) == wish) return type;
+      }
+    }
+    throw Error(Errc::device_failure, core::text("the device '", device.physical().info.name,
+                                                 "' (vulkan) has no memory that a kernel and the host can use"));
+  };
+  constexpr VkMemoryPropertyFlags local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
+  constexpr VkMemoryPropertyFlags shared = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  constexpr VkMemoryPropertyFlags cached = VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
+  MemoryTypes types;
+  types.host = find({shared | cached, shared});
+  types.kernels = find({local, 0});
+  if (device.physical().is_unified() && !is_staged) {
+    const std::uint32_t both = find({local | shared | cached, local | shared, shared});
+    if ((flags_of(device, both) & local) != 0) types.host = types.kernels = both;
+  }
+  return types;
+}
+
+}  // namespace tessera::driver::gpu::vulkan

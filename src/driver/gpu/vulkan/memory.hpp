@@ -1,0 +1,94 @@
+#pragma once
+
+#include "driver/gpu/api.hpp"
+#include "driver/gpu/vulkan/device.hpp"
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <tuple>
+
+namespace tessera::driver::gpu::vulkan {
+
+class Heap;
+
+// One allocation of the device and the buffer that is all of it: making one takes Vulkan far longer than cutting a
+// piece off.
+struct Chunk {
+  VkDeviceMemory memory = VK_NULL_HANDLE;
+  VkBuffer buffer = VK_NULL_HANDLE;
+  VkDeviceSize size = 0;
+  std::byte* address = nullptr;               // for the host; null where it cannot
+  bool is_shared = false;                     // else it is one block's alone
+  std::map<VkDeviceSize, VkDeviceSize> free;  // offsets and sizes of what is not in use
+};
+
+// A part of a chunk; it goes back when this is destroyed.
+class Block final : public Memory {
+ public:
+  Block(Heap& heap, Chunk& chunk, VkDeviceSize offset, VkDeviceSize size)
+      : heap_(heap), chunk_(chunk), offset_(offset), size_(size) {}
+  ~Block() override;
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  std::byte* host_address() noexcept override { return chunk_.address ? chunk_.address + offset_ : nullptr; }
+  VkBuffer buffer() const noexcept { return chunk_.buffer; }
+  VkDeviceSize offset() const noexcept { return offset_; }
+  VkDeviceSize size() const noexcept { return size_; }
+
+ private:
+  Heap& heap_;
+  Chunk& chunk_;
+  VkDeviceSize offset_;
+  VkDeviceSize size_;  // what it takes, a multiple of the heap's granule
+};
+
+// Memory of one type. Small blocks share chunks, large ones have their own.
+class Heap {
+ public:
+  // If it is mapped, the host can address its blocks; the type must allow that.
+  Heap(Device& device, std::uint32_t type, bool is_mapped);
+  ~Heap();
+  Heap(const Heap&) = delete;
+  Heap& operator=(const Heap&) = delete;
+
+  // Null: there is no more.
+  std::unique_ptr<Block> allocate(std::size_t bytes);
+  bool is_mapped() const noexcept { return is_mapped_; }
+  std::size_t chunks() const;
+
+ private:
+  friend class Block;
+
+  void release(const Block& block, Chunk& chunk) noexcept;
+  std::unique_ptr<Block> take(VkDeviceSize size);
+  Chunk* add(VkDeviceSize size, bool is_shared);
+  bool fill(Chunk& chunk, VkDeviceSize size);
+  void remove(Chunk& chunk) noexcept;
+  void add_free(Chunk& chunk, VkDeviceSize offset, VkDeviceSize size);
+  void remove_free(Chunk& chunk, VkDeviceSize offset, VkDeviceSize size) noexcept;
+
+  Device& device_;
+  std::uint32_t type_;
+  bool is_mapped_;
+  VkDeviceSize granule_;
+  VkDeviceSize chunk_size_;
+  VkDeviceSize most_;  // bytes of one block
+  mutable std::mutex mutex_;
+  std::map<Chunk*, std::unique_ptr<Chunk>> chunks_;
+  std::set<std::tuple<VkDeviceSize, Chunk*, VkDeviceSize>> by_size_;  // what is free: size, chunk, offset
+  Chunk* spare_ = nullptr;                                            // the one chunk that is kept though it is empty
+};
+
+// The memory type for kernels, and the one that the host can address; the same one if both share it.
+struct MemoryTypes {
+  std::uint32_t kernels = 0;
+  std::uint32_t host = 0;
+};
+MemoryTypes choose_memory_types(Device& device, bool is_staged);
+
+}  // namespace tessera::driver::gpu::vulkan

@@ -1,0 +1,59 @@
+#pragma once
+
+#include "driver/gpu/api.hpp"
+#include "driver/gpu/vulkan/device.hpp"
+
+#include <atomic>
+#include <cstdint>
+
+namespace tessera::driver::gpu::vulkan {
+
+// What is submitted to one of the device's queues, numbered from 1.
+class Timeline {
+ public:
+  // `other` is the timeline of the other queue: what ended there is seen by what is submitted here.
+  Timeline(Device& device, Device::Queue& queue);
+  ~Timeline();
+  Timeline(const Timeline&) = delete;
+  Timeline& operator=(const Timeline&) = delete;
+  void see(const Timeline& other) noexcept { other_ = &other; }
+
+  // `submitted(number)` is called before another thread can submit something.
+  template <class Submitted>
+  std::uint64_t submit(VkCommandBuffer commands, Submitted&& submitted) {
+    device_.throw_if_lost();
+    const std::scoped_lock lock(queue_.mutex);
+    // Looked at again under the lock: nothing reaches the queue once settle() has waited for it.
+    device_.throw_if_lost();
+    put(commands);
+    submitted(++last_);
+    return last_;
+  }
+  std::uint64_t submit(VkCommandBuffer commands) {
+    return submit(commands, [](std::uint64_t) {});
+  }
+
+  // As Api::wait.
+  Progress wait(std::uint64_t number, Clock::time_point until);
+  // Returns when it is over, or throws.
+  void wait(std::uint64_t number);
+  // All up to this one are over; more may be.
+  std::uint64_t known_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
+  // All up to this one are over now.
+  std::uint64_t ended();
+  // Waits until nothing is under way, whatever the device's state.
+  void finish() noexcept;
+
+ private:
+  void put(VkCommandBuffer commands);
+  void note(std::uint64_t ended) noexcept;
+
+  Device& device_;
+  Device::Queue& queue_;
+  const Timeline* other_ = nullptr;
+  VkSemaphore semaphore_ = VK_NULL_HANDLE;
+  std::uint64_t last_ = 0;  // guarded by the queue's mutex
+  std::atomic<std::uint64_t> ended_{0};
+};
+
+}  // namespace tessera::driver::gpu::vulkan
