@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <ranges>
 #include <span>
 #include <string>
@@ -40,6 +41,9 @@ class TESSERA_API Mapping {
   void end() noexcept;
   Ref<Node> node_;
   std::byte* data_ = nullptr;
+  // Of memory that the host cannot address: copied out, and back in at the end if it is written.
+  std::unique_ptr<std::byte[]> copy_;
+  std::size_t bytes_ = 0;
 };
 
 }  // namespace detail

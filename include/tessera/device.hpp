@@ -26,9 +26,9 @@ class Image;
 class Pipeline;
 
 struct DeviceInfo {
-  std::string name;     // "AMD EPYC"
-  std::string backend;  // what Device::open takes: "cpu"
-  bool is_gpu = false;
+  std::string name;            // "AMD EPYC"
+  std::string backend;         // what Device::open takes: "cpu", "vulkan"
+  bool is_gpu = false;         // not software that plays one
   std::string version;         // of the driver
   std::size_t memory = 0;      // bytes of the device's memory
   unsigned compute_units = 0;  // workers that run commands at the same time
@@ -81,9 +81,10 @@ class TESSERA_API Device {
   // The device to use when the program has no wish: the one that TESSERA_DEVICE names, else the best there is.
   // Every call gives the same device.
   static Device best();
-  // The device of a backend: "cpu". Errc::unknown_device lists what there is.
+  // The device of a backend: "cpu", "vulkan", "opencl", "gles"; "vulkan:1" is the second one of its kind. The same
+  // device at every call. Errc::unknown_device lists what there is.
   static Device open(std::string_view backend);
-  // What there is to open.
+  // What there is to open, the processor first. The first call asks all loaders, which takes some tenths of a second.
   static std::vector<DeviceInfo> devices();
   // A device of its own for tests: see simulation.hpp.
   static Device simulated(const SimulationOptions& options = {});

@@ -76,28 +76,51 @@ Mapping::Mapping(const Buffer& buffer, DType dtype, bool writes) {
     throw Error(Errc::dtype_mismatch, text("[map] the buffer is ", describe(view), ", not ", to_string(dtype)));
   }
   DeviceState& device = *view.storage->device;
-  data_ = device.driver->host_address(view.storage->block.address);
-  if (!data_) {
-    throw Error(Errc::unsupported, text("[map] the host cannot address the memory of ", device.driver->info().name));
-  }
   node_ = device.map(*view.storage, writes);
+  data_ = device.driver->host_address(view.storage->block.address);
+  if (data_) return;
+  bytes_ = view.bytes;
+  try {
+    copy_ = std::make_unique<std::byte[]>(bytes_);
+    device.driver->download({copy_.get(), bytes_}, view.storage->block.address);
+  } catch (...) {
+    unmap(*std::exchange(node_, {}));
+    throw;
+  }
+  data_ = copy_.get();
 }
 
 Mapping::Mapping(Mapping&& other) noexcept
-    : node_(std::move(other.node_)), data_(std::exchange(other.data_, nullptr)) {}
+    : node_(std::move(other.node_)),
+      data_(std::exchange(other.data_, nullptr)),
+      copy_(std::move(other.copy_)),
+      bytes_(other.bytes_) {}
 
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
   if (this == &other) return *this;
   end();
   node_ = std::move(other.node_);
   data_ = std::exchange(other.data_, nullptr);
+  copy_ = std::move(other.copy_);
+  bytes_ = other.bytes_;
   return *this;
 }
 
 Mapping::~Mapping() { end(); }
 
 void Mapping::end() noexcept {
-  if (const Ref<Node> node = std::move(node_)) unmap(*node);
+  const Ref<Node> node = std::move(node_);
+  if (!node) return;
+  if (copy_ && !node->outputs.empty()) {
+    Storage& storage = *node->outputs[0];
+    try {
+      storage.device->driver->upload(storage.block.address, {copy_.get(), bytes_});
+    } catch (const Error& error) {
+      storage.poison = error.failure();
+    }
+  }
+  copy_.reset();
+  unmap(*node);
 }
 
 }  // namespace detail

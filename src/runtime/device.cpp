@@ -10,8 +10,13 @@
 #include "runtime/stream_state.hpp"
 #include "runtime/trace_record.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <functional>
+#include <map>
 #include <mutex>
+#include <unistd.h>
 
 namespace tessera {
 
@@ -55,6 +60,7 @@ LiveDevices& LiveDevices::instance() {
 DeviceState::DeviceState(std::unique_ptr<driver::Driver> with_driver, std::shared_ptr<Scheduler> with_scheduler)
     : driver(std::move(with_driver)),
       scheduler(std::move(with_scheduler)),
+      queue(driver->has_queue() ? std::make_unique<DeviceQueue>(*driver) : nullptr),
       calls(*driver),
       memory(*driver, default_memory_limit(*driver)),
       number(next_device_number()),
@@ -94,23 +100,65 @@ void release(DeviceState* state) noexcept {
 
 namespace {
 
+// For a device with a queue the workers only submit, compile and copy.
+constexpr unsigned workers_beside_queue = 2;
+
+Device make_device(std::unique_ptr<driver::Driver> driver) {
+  detail::start_trace_from_environment();
+  auto workers = detail::make_worker_pool(driver->has_queue() ? workers_beside_queue : driver->info().compute_units);
+  auto* state = new DeviceState(std::move(driver), std::move(workers));
+  return Device(Ref<DeviceState>::adopt(state));
+}
+
 // The process's CPU device. Never destroyed: its workers run until the process ends.
 Device cpu_device() {
-  detail::start_trace_from_environment();
-  static const Device& device = []() -> const Device& {
-    auto driver = driver::make_cpu_driver();
-    auto workers = detail::make_worker_pool(driver->info().compute_units);
-    auto* state = new DeviceState(std::move(driver), std::move(workers));
-    return *new Device(Ref<DeviceState>::adopt(state));
-  }();
+  static const Device& device = *new Device(make_device(driver::make_cpu_driver()));
   return device;
+}
+
+std::unique_ptr<driver::Driver> open_driver(std::string_view backend) {
+  if (auto driver = driver::open_driver(backend)) return driver;
+  std::string known;
+  for (const DeviceInfo& info : driver::list_devices()) known += (known.empty() ? "" : ", ") + info.backend;
+  throw Error(Errc::unknown_device, text("there is no device '", backend.substr(0, 64), "'; there is: ", known));
+}
+
+// The process's other devices, which are never destroyed either.
+Device opened_device(std::string_view backend) {
+  struct Opened {
+    std::mutex mutex;
+    std::map<std::string, Device, std::less<>> devices;
+  };
+  static auto& opened = *new Opened();
+  const std::scoped_lock lock(opened.mutex);
+  const auto known = opened.devices.find(backend);
+  if (known != opened.devices.end()) return known->second;
+  return opened.devices.emplace(backend, make_device(open_driver(backend))).first->second;
+}
+
+// A GPU that a kernel driver knows has a file. Where there is none, asking all the loaders, which takes a tenth of a
+// second, would find at most programs that play one.
+bool may_have_gpu() {
+  return std::ranges::any_of(
+      std::array{"/dev/dri", "/dev/nvidiactl", "/dev/kfd", "/dev/dxg", "/dev/mali0", "/dev/kgsl-3d0"},
+      [](const char* path) { return access(path, F_OK) == 0; });
 }
 
 }  // namespace
 
 Device Device::best() {
   const char* wish = std::getenv("TESSERA_DEVICE");
-  if (!wish || *wish == '\0') return open("cpu");
+  if (!wish || *wish == '\0') {
+    static const std::string best = [] {
+      if (may_have_gpu()) {
+        for (const DeviceInfo& info : devices()) {
+          if (info.is_gpu) return info.backend;
+        }
+      }
+      return std::string("cpu");
+    }();
+    return open(best);
+  }
   try {
     return open(wish);
   } catch (const Error& error) {
@@ -118,15 +166,11 @@ Device Device::best() {
   }
 }
 
-Device Device::open(std::string_view backend) {
-  if (backend == "cpu") return cpu_device();
-  throw Error(Errc::unknown_device, text("there is no device '", backend.substr(0, 64), "'; there is: cpu"));
-}
+Device Device::open(std::string_view backend) { return backend == "cpu" ? cpu_device() : opened_device(backend); }
 
-std::vector<DeviceInfo> Device::devices() { return {cpu_device().info()}; }
+std::vector<DeviceInfo> Device::devices() { return driver::list_devices(); }
 
 Device Device::simulated(const SimulationOptions& options) {
-  if (options.backend != "cpu") open(options.backend);  // throws
   constexpr unsigned most_workers = 256;
   if (options.workers > most_workers) {
     throw Error(Errc::invalid_argument,
@@ -137,7 +181,7 @@ Device Device::simulated(const SimulationOptions& options) {
     throw Error(Errc::invalid_argument, text("a fail_rate is between 0 and 1, got ", options.fail_rate));
   }
   detail::start_trace_from_environment();
-  auto driver = driver::make_simulated_driver(driver::make_cpu_driver(), options);
+  auto driver = driver::make_simulated_driver(open_driver(options.backend), options);
   auto* state = new DeviceState(std::move(driver), detail::make_seeded_scheduler(options));
   return Device(Ref<DeviceState>::adopt(state));
 }

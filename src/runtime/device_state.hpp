@@ -4,6 +4,7 @@
 
 #include "driver/driver.hpp"
 #include "runtime/calls.hpp"
+#include "runtime/device_queue.hpp"
 #include "runtime/memory_pool.hpp"
 #include "runtime/node.hpp"
 #include "runtime/scheduler.hpp"
@@ -96,6 +97,7 @@ struct DeviceState {
 
   const std::unique_ptr<driver::Driver> driver;
   const std::shared_ptr<Scheduler> scheduler;
+  const std::unique_ptr<DeviceQueue> queue;  // null: the scheduler's threads do the work
   Calls calls;
   MemoryPool memory;
   std::atomic<std::uint32_t> refs{1};
@@ -153,6 +155,8 @@ Buffer allocate(DeviceState& device, const Shape& shape, DType dtype, bool zero)
 
 // Of a node's life (execute.cpp); execute() and assist() are declared in scheduler.hpp.
 //
+// Whether executing it only puts it into the device's queue, which any thread may do.
+bool starts_at_once(const Node& node) noexcept;
 // Ends a node that runs; returns one that became ready and that this thread may go on with.
 Node* finish(Node& node, core::FailurePtr failure) noexcept;
 // Ends a pending node, for the reason given; false if it is not pending any more.

@@ -86,7 +86,7 @@ Node* leave_order(Node& node) noexcept {
     if (!dependent.unblock()) continue;
     if (dependent.kind == Node::Kind::release) {
       execute(dependent);  // at once: memory that nobody uses is free when the command that used it is over
-    } else if (!next && scheduler.may_continue_with(dependent)) {
+    } else if (!next && (scheduler.may_continue_with(dependent) || starts_at_once(dependent))) {
       next = &dependent;
     } else {
       scheduler.push(dependent);
@@ -115,6 +115,25 @@ void set_cancelled(Node& node, Errc reason, std::string_view why) {
   node.failure = core::make_failure(reason, core::text(node.describe(), " ", why));
 }
 
+// Tells whoever looks on. Observers are code of the user's, which may wait for others: a thread that must see to the
+// end of a device's work leaves them to a worker.
+void tell(Node& node) noexcept {
+  DeviceState& device = *node.device;
+  if (!device.queue || device.scheduler->must_help()) return node.tell();
+  if (!node.wake()) return;
+  Node* job = nullptr;
+  {
+    const std::scoped_lock order(device.order);
+    job = &device.nodes.take(device);
+  }
+  job->kind = Node::Kind::host;
+  job->id = 0;
+  job->label = "callback";
+  job->cost = 0;
+  job->host = [told = Ref<Node>(&node)] { told->tell(); };
+  if (job->arm()) device.scheduler->push(*job);
+}
+
 // The end of a node whose outcome is set. It leaves the order before anybody is told: what is told may wait for those
 // behind it.
 Node* end(Node& node) noexcept {
@@ -125,7 +144,7 @@ Node* end(Node& node) noexcept {
   if (stream) stream->left();
   if (node.settle()) {
     if (next) node.device->scheduler->push(*std::exchange(next, nullptr));
-    node.tell();
+    tell(node);
   }
   release(&node);
   return next;
@@ -177,6 +196,11 @@ Node* step(Node& node) noexcept {
   if (core::FailurePtr poison = first_poisoned_input(node)) return finish(node, std::move(poison));
   if (node.kind == Node::Kind::host) return finish(node, call_host(node));
 
+  if (DeviceQueue* queue = node.device->queue.get()) {
+    core::FailurePtr failure = queue->start(node);
+    return failure ? finish(node, std::move(failure)) : nullptr;
+  }
+
   core::FailurePtr failure = count_pieces(*node.device->driver, node.launch, node.label, node.pieces, node.stage);
   if (failure) return finish(node, std::move(failure));
   if (node.pieces == 1) {
@@ -190,6 +214,12 @@ Node* step(Node& node) noexcept {
 }
 
 }  // namespace
+
+bool starts_at_once(const Node& node) noexcept {
+  if (!node.device->queue || !node.device->scheduler->may_use_caller()) return false;
+  if (node.kind == Node::Kind::join) return true;
+  return node.kind == Node::Kind::kernel && !node.batch && node.launch.executable->is_ready();
+}
 
 void execute(Node& node) noexcept {
   Node* next = &node;
@@ -249,6 +279,7 @@ void end_stopped(Node& join) noexcept {
 
 bool wait(Node& node, Clock::time_point until) {
   while (!node.is_settled()) {
+    if (node.device->queue && node.device->queue->attend(node, until)) return true;
     const Clock::time_point wake = node.device->scheduler->help(node, until);
     if (node.park(wake)) return true;
     if (Clock::now() >= until) return false;

@@ -29,11 +29,34 @@ class InCall {
   const Node* outer_;
 };
 
+// What the host cannot address is copied out, and the outputs back in.
+void copy_out(HostCallView& view) {
+  driver::Driver& driver = *view.node.device->driver;
+  const auto copy = [&](const Storage& storage, const graph::Use& use) {
+    std::vector<std::byte>& bytes = view.copies.emplace_back();
+    if (driver.host_address(storage.block.address)) return;
+    bytes.resize(use.bytes());
+    driver.download(bytes, storage.block.address);
+  };
+  for (std::size_t i = 0; i < view.group.input_uses.size(); ++i) copy(*view.node.inputs[i], view.group.input_uses[i]);
+  for (std::size_t i = 0; i < view.group.output_uses.size(); ++i)
+    copy(*view.node.outputs[i], view.group.output_uses[i]);
+}
+
+void copy_in(const HostCallView& view) {
+  const std::size_t first = view.group.input_uses.size();
+  for (std::size_t i = 0; i < view.group.output_uses.size(); ++i) {
+    const std::vector<std::byte>& bytes = view.copies[first + i];
+    if (!bytes.empty()) view.node.device->driver->upload(view.node.outputs[i]->block.address, bytes);
+  }
+}
+
 }  // namespace
 
 void call_host_function(const CompiledGroup& group, Node& node) {
   node.device->scheduler->before_user_code();
-  const HostCallView view{group, node};
+  HostCallView view{group, node, {}};
+  if (node.device->queue) copy_out(view);
   HostCall call(view);
   const InCall in_call(node);
   try {
@@ -45,6 +68,7 @@ void call_host_function(const CompiledGroup& group, Node& node) {
   } catch (...) {
     throw Error(Errc::call_failed, "it threw something that is no std::exception");
   }
+  if (node.device->queue) copy_in(view);
 }
 
 void expect_not_in_call(const Storage& storage, bool writes, std::string_view label) {
@@ -65,9 +89,9 @@ namespace {
 
 using Kind = std::string_view;
 
-// One of a call's buffers.
+// One of a call's buffers; `first` is the number of the first copy of that kind.
 std::span<std::byte> bytes_of(const detail::HostCallView& view, Kind kind, const std::vector<graph::Use>& uses,
-                              detail::Storage* const* storages, std::size_t index, DType dtype) {
+                              detail::Storage* const* storages, std::size_t first, std::size_t index, DType dtype) {
   const auto what = [&] { return core::text("[", view.group.label, "] ", kind, " ", index); };
   if (index >= uses.size()) {
     throw Error(Errc::count_mismatch, core::text(what(), ": the call has ", uses.size(), " ", kind, "s"));
@@ -77,11 +101,11 @@ std::span<std::byte> bytes_of(const detail::HostCallView& view, Kind kind, const
     throw Error(Errc::dtype_mismatch,
                 core::text(what(), " is ", to_string(use.dtype, use.shape), ", not ", to_string(dtype)));
   }
-  driver::Driver& driver = *view.node.device->driver;
-  std::byte* address = driver.host_address(storages[index]->block.address);
-  if (!address) {
-    throw Error(Errc::unsupported, core::text(what(), ": the host cannot address the memory of ", driver.info().name));
+  if (!view.copies.empty() && !view.copies[first + index].empty()) {
+    const std::vector<std::byte>& copy = view.copies[first + index];
+    return {const_cast<std::byte*>(copy.data()), copy.size()};
   }
+  std::byte* address = view.node.device->driver->host_address(storages[index]->block.address);
   return {address, use.bytes()};
 }
 
@@ -95,10 +119,11 @@ const Shape& shape_of(const detail::HostCallView& view, Kind kind, const std::ve
 }  // namespace
 
 std::span<std::byte> HostCall::input_bytes(std::size_t index, DType dtype) const {
-  return bytes_of(view_, "input", view_.group.input_uses, view_.node.inputs.data(), index, dtype);
+  return bytes_of(view_, "input", view_.group.input_uses, view_.node.inputs.data(), 0, index, dtype);
 }
 std::span<std::byte> HostCall::output_bytes(std::size_t index, DType dtype) const {
-  return bytes_of(view_, "output", view_.group.output_uses, view_.node.outputs.data(), index, dtype);
+  return bytes_of(view_, "output", view_.group.output_uses, view_.node.outputs.data(), view_.group.input_uses.size(),
+                  index, dtype);
 }
 const Shape& HostCall::input_shape(std::size_t index) const {
   return shape_of(view_, "input", view_.group.input_uses, index);

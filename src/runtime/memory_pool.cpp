@@ -15,8 +15,11 @@
 #endif
 #endif
 #ifdef TESSERA_ASAN
-#define TESSERA_FORBID(address, size) __asan_poison_memory_region(address, size)
-#define TESSERA_ALLOW(address, size) __asan_unpoison_memory_region(address, size)
+// Where the host can address it: other addresses mean nothing to it.
+#define TESSERA_FORBID(address, size) \
+  if (driver_.host_address(address) == (address)) __asan_poison_memory_region(address, size)
+#define TESSERA_ALLOW(address, size) \
+  if (driver_.host_address(address) == (address)) __asan_unpoison_memory_region(address, size)
 #else
 #define TESSERA_FORBID(address, size) static_cast<void>(0)
 #define TESSERA_ALLOW(address, size) static_cast<void>(0)

@@ -3,6 +3,7 @@
 #include "core/text.hpp"
 #include "runtime/device_state.hpp"
 #include "runtime/pipeline_state.hpp"
+#include "runtime/recorded_run.hpp"
 #include "runtime/trace_record.hpp"
 
 #include <condition_variable>
@@ -83,6 +84,13 @@ void Node::tell() noexcept {
     observer->command_over(*this);
     lock.lock();
   }
+}
+
+bool Node::wake() noexcept {
+  ParkingPlace& parking = parking_place(*this);
+  const std::scoped_lock lock(parking.mutex);
+  parking.woken.notify_all();
+  return observers != nullptr;
 }
 
 bool Node::add_observer(Observer& observer) {
@@ -222,6 +230,8 @@ void NodePool::give_back(Node& node) noexcept {
     node.join = nullptr;
     node.stage = Node::no_stage;
     node.run.reset();
+    node.flight.store(0, std::memory_order_relaxed);
+    node.batch.reset();
   }
   Node* head = returned_.load(std::memory_order_relaxed);
   do {

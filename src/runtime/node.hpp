@@ -20,6 +20,7 @@
 namespace tessera::detail {
 
 class NodePool;
+struct Batch;
 struct PipelineRun;
 struct Storage;
 struct TraceRecord;
@@ -74,6 +75,8 @@ struct alignas(64) Node final : graph::Node {
   // wakes and tells them. None can come in between.
   bool settle() noexcept;
   void tell() noexcept;
+  // The first half of it: wakes waiters. True if there are observers, which the caller must see to it are told.
+  bool wake() noexcept;
   // False if it is settled already.
   bool mark_late() noexcept { return !is_settled(state.fetch_or(late, std::memory_order_acq_rel)); }
 
@@ -119,6 +122,10 @@ struct alignas(64) Node final : graph::Node {
   std::size_t group = 0;             // which group
   int stage = no_stage;              // its first stage
   std::unique_ptr<PipelineRun> run;  // of a join
+
+  // On a device with a queue.
+  std::atomic<std::uint64_t> flight{0};  // its number there; 0: it has not been started
+  std::unique_ptr<Batch> batch;          // instead of the launch: those of a whole run
 
   // While it runs.
   std::int64_t pieces = 1;

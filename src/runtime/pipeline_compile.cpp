@@ -295,6 +295,10 @@ std::shared_ptr<PipelinePlan> make_plan(DeviceState& device, PipelineGraph of, s
   }
   find_used(*plan);
   plan->is_small = is_small(*plan);
+  // Barriers, which use nothing, are between all of a batch; calls are not for the device.
+  plan->is_all_kernels = !plan->groups.empty() && std::ranges::all_of(plan->groups, [](const CompiledGroup& group) {
+    return group.kind == Node::Kind::kernel || (group.input_uses.empty() && group.output_uses.empty());
+  });
   return plan;
 }
 
@@ -391,7 +395,9 @@ std::shared_ptr<const PipelineVariant> PipelineState::variant(const Bindings& bi
         make_plan(*device, std::move(recorded), std::move(buffers), made->values, options.fuse, std::move(problems));
     for (CompiledGroup& group : made->plan->groups) {
       group.function = stages[static_cast<std::size_t>(group.stage)].function;
-      if (group.function) made->plan->is_small = false;  // it may take any time
+      if (!group.function) continue;
+      made->plan->is_small = false;  // it may take any time
+      made->plan->is_all_kernels = false;
     }
     made->patches = patches_of(*device, *made->plan, made->values).value_or(std::vector<PipelineVariant::Patch>());
   }

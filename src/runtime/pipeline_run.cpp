@@ -8,6 +8,7 @@
 #include "runtime/trace_record.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace tessera::detail {
@@ -72,6 +73,7 @@ std::unique_ptr<PipelineInstance> make_instance(DeviceState& device, const Pipel
     for (std::size_t i = 0; i < group.operands.size(); ++i)
       launch.buffers[i] = address_of(*instance, group.operands[i]);
   }
+  if (device.queue) instance->recorded = std::make_shared<RecordedLaunches>();
   return instance;
 }
 
@@ -232,6 +234,56 @@ Node& take_node(DeviceState& device, const PipelinePlan& plan, std::size_t numbe
   return node;
 }
 
+// Whether a run needs what a buffer has before it.
+bool is_read_first(const PipelinePlan& plan, std::size_t buffer) {
+  const auto has = [&](const std::vector<std::size_t>& list) { return std::ranges::find(list, buffer) != list.end(); };
+  for (const CompiledGroup& group : plan.groups) {
+    if (has(group.inputs)) return true;
+    if (has(group.outputs)) return false;
+  }
+  return false;
+}
+
+// All groups as one node, for a device that runs them one after the other by itself. Under the order lock.
+Node& take_batch_node(DeviceState& device, const PipelinePlan& plan, const PipelineInstance& instance, Node& join) {
+  Node& node = device.nodes.take(device);
+  device.next_id();
+  device.number_command(node);
+  node.kind = Node::Kind::kernel;
+  node.label = plan.groups.front().label;
+  node.join = &join;
+  node.group = 0;
+  node.stage = plan.groups.front().stage;
+  for (const std::size_t buffer : plan.used) {
+    if (is_read_first(plan, buffer)) node.inputs.push_back(instance.storages[buffer]);
+    if (plan.is_written[buffer]) node.outputs.push_back(instance.storages[buffer]);
+  }
+  node.batch = std::make_unique<Batch>(Batch{instance.launches, instance.recorded});
+  node.cost = estimated_cost(0);
+  node.priority = join.priority;
+  node.deadline = join.deadline;
+  return node;
+}
+
+// Places it, after `last` too if there is one, and what waits for it. Under the order lock.
+void place_batch(DeviceState& device, const PipelinePlan& plan, const PipelineInstance& instance, Node& join,
+                 graph::Node* last) {
+  std::vector<graph::Node*>& earlier = device.earlier;
+  std::vector<graph::Position>& parts = join.run->parts;
+  parts.clear();
+  join.run->parts_left = 1;
+  Node& node = take_batch_node(device, plan, instance, join);
+  parts.push_back({&node, node.serial()});
+  earlier.clear();
+  find_earlier(node, earlier);
+  if (last) earlier.push_back(last);
+  wait_for_all(node, earlier);
+  device.next_id();
+  device.number_command(join);
+  earlier.assign(1, &node);
+  wait_for_all(join, earlier);
+}
+
 // Places the groups, after `last` too if there is one, and what waits for all of them. Under the order lock.
 void place_run(DeviceState& device, const PipelinePlan& plan, const PipelineInstance& instance, Node& join,
                graph::Node* last) {
@@ -272,7 +324,11 @@ void arm(DeviceState& device, Node& join, bool may_run_here) {
   for (std::size_t g = 0; g < count; ++g) {
     if (auto& node = static_cast<Node&>(*parts[g].node); node.arm()) go(node);
   }
-  if (mine) execute(*mine);
+  if (!mine) return;
+  // The caller will wait for the run: with a batch that is the same, a group by itself needs somebody else.
+  std::optional<DeviceQueue::Attended> attended;
+  if (mine->batch) attended.emplace(*mine);
+  execute(*mine);
 }
 
 // `blocks`: the caller waits for it. The command, or nothing if it blocks and is done already.
@@ -284,7 +340,8 @@ Ref<Node> start(DeviceState& device, const Request& request, bool blocks) {
     return device.refuse(run_label, Status::failed, std::move(full));
   }
   const bool may_run_here = device.scheduler->may_use_caller();
-  const bool is_small = plan.is_small && may_run_here && !is_dropped && !trace_is_on.load(std::memory_order_relaxed);
+  const bool is_small =
+      plan.is_small && may_run_here && !device.queue && !is_dropped && !trace_is_on.load(std::memory_order_relaxed);
   std::unique_lock order(device.order, std::defer_lock);
   PipelineInstance* instance = nullptr;
   Found found;
@@ -340,7 +397,13 @@ Ref<Node> start(DeviceState& device, const Request& request, bool blocks) {
     join.stream = Ref<StreamState>(stream);
     if (stream->options.deadline.count() > 0) join.deadline = from_now(stream->options.deadline);
   }
-  place_run(device, plan, *instance, join, last);
+  // Each group by itself where each has something to tell: what it is refused for, or when it ran.
+  const bool is_batch = device.queue && plan.is_all_kernels && found.is_idle && found.is_sound && !join.trace;
+  if (is_batch) {
+    place_batch(device, plan, *instance, join, last);
+  } else {
+    place_run(device, plan, *instance, join, last);
+  }
   if (stream && stream->options.in_order) stream->last = {&join, join.serial()};
   order.unlock();
 
@@ -448,7 +511,15 @@ void drop_instances(DeviceState& device, PipelinePlan& plan) {
   unneeded.swap(plan.instances);
 }
 
-void note_start(Node& node) noexcept { node.join->run->times[node.group].start = Clock::now(); }
+void note_start(Node& node) noexcept {
+  const Clock::time_point now = Clock::now();
+  std::vector<PipelineRun::Time>& times = node.join->run->times;
+  if (!node.batch) {
+    times[node.group].start = now;
+  } else {
+    for (PipelineRun::Time& time : times) time.start = now;
+  }
+}
 
 namespace {
 
@@ -468,6 +539,7 @@ Ref<Node> note_end(Node& node) noexcept {
   const std::scoped_lock lock(run.lock);
   PipelineRun::Time& time = run.times[node.group];
   if (time.start != Clock::time_point()) time.end = Clock::now();
+  if (node.batch) run.times.assign(run.times.size(), time);
   if (node.failure && (!run.failure || node.group < run.failed_group)) {
     run.failed_group = node.group;
     run.failure = node.failure;

@@ -4,6 +4,7 @@
 
 #include "graph/plan.hpp"
 #include "runtime/device_state.hpp"
+#include "runtime/recorded_run.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -34,9 +35,10 @@ struct CompiledGroup {
 // is used under the order lock only.
 struct PipelineInstance {
   std::vector<Buffer> places;
-  std::vector<Storage*> storages;        // by buffer
-  std::vector<driver::Launch> launches;  // by group
-  bool is_ready = false;                 // all that is launched is compiled
+  std::vector<Storage*> storages;              // by buffer
+  std::vector<driver::Launch> launches;        // by group
+  bool is_ready = false;                       // all that is launched is compiled
+  std::shared_ptr<RecordedLaunches> recorded;  // on a device with a queue
 
   bool is_idle() const noexcept;
 };
@@ -52,6 +54,7 @@ struct PipelinePlan {
   std::vector<std::size_t> used;   // which are used at all; of the temporaries one a place
   std::vector<bool> is_written;    // by buffer
   bool is_small = false;           // worth doing on the spot
+  bool is_all_kernels = false;     // a device with a queue takes it as a whole
 
   // Several runs under way need memory of their own each; beyond these they wait for each other. Under the order lock,
   // and changed only by who holds `growing` too.
@@ -149,6 +152,8 @@ void expect_not_in_call(const Storage& storage, bool writes, std::string_view la
 struct HostCallView {
   const CompiledGroup& group;
   const Node& node;
+  // Of memory that the host cannot address: what the call sees instead, of the inputs, then of the outputs.
+  std::vector<std::vector<std::byte>> copies;
 };
 
 // What Pipeline holds.

@@ -268,7 +268,7 @@ Ref<Node> DeviceState::enqueue(const Call& call, Prepared& prepared, bool blocks
   std::unique_ptr<TraceRecord> trace = begin_trace_record();
   const bool may_run_here = scheduler->may_use_caller();
   const bool is_ready = prepared.launch.elements == 0 || prepared.launch.executable->is_ready();
-  const bool is_small = is_ready && work_of(prepared) <= small_bytes && may_run_here && !is_dropped;
+  const bool is_small = is_ready && work_of(prepared) <= small_bytes && may_run_here && !is_dropped && !queue;
   std::unique_lock lock(order);
   if (core::FailurePtr freed = check_not_freed(prepared)) [[unlikely]] {
     lock.unlock();
@@ -312,6 +312,9 @@ Ref<Node> DeviceState::enqueue(const Call& call, Prepared& prepared, bool blocks
   if (is_dropped) cancel(node, Errc::cancelled, dropped);
   if (node.arm()) {
     if (blocks && may_run_here) {
+      const DeviceQueue::Attended attended(node);
+      execute(node);
+    } else if (starts_at_once(node)) {
       execute(node);
     } else {
       scheduler->push(node);
@@ -339,7 +342,7 @@ Ref<Node> DeviceState::start_host(HostWork& work, bool blocks) {
   if (storage && storage->is_freed.load(std::memory_order_relaxed)) {
     throw Error(unusable(text("[", work.label, "] the buffer"), *storage));
   }
-  if (storage && may_run_here && !trace && work.bytes <= small_bytes &&
+  if (storage && may_run_here && !trace && !queue && work.bytes <= small_bytes &&
       (work.writes ? storage->hazards.can_write_now() : storage->hazards.can_read_now())) {
     if (storage->poison && !work.heals) throw Error(poisoned(text("[", work.label, "] the buffer"), *storage));
     work.function();
