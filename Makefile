@@ -2,6 +2,7 @@
 
 PREFIX ?= /usr/local
 ARGS ?=
+DEVICE ?= cpu
 
 # Warnings are errors in CI only, so that another compiler's new warning breaks nobody's build.
 WERROR := $(if $(filter true,$(CI)),ON,OFF)
@@ -59,11 +60,11 @@ test-consumer: ## install, then build examples/consumer against the installed pa
 	@cmake --build --preset release
 	@scripts/check-consumer build/release
 
-bench: ## set up, build and run the benchmark, write build/bench.json (ARGS= for its arguments)
+bench: ## set up, build and run the benchmark, write build/bench.json (DEVICE=vulkan, opencl or gles for a GPU, ARGS=)
 	@scripts/setup build bench
 	$(call configure,release)
 	@cmake --build --preset release --target tessera_bench
-	@build/release/bin/tessera_bench --json build/bench.json $(ARGS)
+	@build/release/bin/tessera_bench --device $(DEVICE) --json build/bench.json $(ARGS)
 
 lint: ## check the formatting and run clang-tidy
 	@scripts/setup build lint

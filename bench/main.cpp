@@ -1,4 +1,5 @@
 // What Tessera costs, beside rivals in the same process.
+#include <tessera/device.hpp>
 #include <tessera/version.hpp>
 
 #include "cases/cases.hpp"
@@ -25,12 +26,14 @@ using bench::Chain;
 using bench::Extent;
 using bench::FirstCall;
 using bench::Kernel;
+using bench::Opponent;
 using bench::Summary;
 using bench::Verdict;
 
 constexpr const char* usage =
     "Usage: tessera_bench [options]\n"
     "Measures Tessera and its rivals in turns and prints a table.\n"
+    "  --device NAME  measures the cases of a GPU: vulkan, opencl, gles; cpu, the default, is the others\n"
     "  --list         names the cases and measures none\n"
     "  --filter TEXT  measures only the cases whose names contain TEXT\n"
     "  --quick        a quarter of the rounds\n"
@@ -178,10 +181,28 @@ const std::vector<Case>& cases() {
   return table;
 }
 
+// Those of a GPU.
+std::vector<Case> gpu_cases(const std::string& device) {
+  std::vector<Opponent> loops;
+  std::vector<Opponent> kernel;
+  if (device == "vulkan") loops = {{"vkWaitForFences", at_most(1.25)}, {"vkWaitSemaphores", at_most(1.25)}};
+  if (device == "opencl") loops = {{"clFinish", at_most(1.25)}, {"clWaitForEvents", at_most(1.25)}};
+  if (!loops.empty()) kernel = {{"by hand", at_least(0.95)}};
+  std::vector<Opponent> stages = {{"ten runs", at_most(0.4)}, {"ten submits"}};
+  if (device == "vulkan") stages.push_back({"ten dispatches by hand", {}, true});
+  return {
+      {"submit+wait, relu", "us", loops, [=] { return bench::gpu_submit_and_wait(device); }, 200},
+      {"run, relu", "us", loops, [=] { return bench::gpu_run(device); }, 200},
+      {"ten tiny stages replayed, barriers between", "us", stages, [=] { return bench::gpu_pipeline(device); }, 100},
+      {"relu(a+b)*s, 64 MiB", "GB/s", kernel, [=] { return bench::gpu_add_relu_scale(device); }, 20, Summary::maximum},
+  };
+}
+
 struct Options {
   bool help = false;
   bool list = false;
   bool quick = false;
+  std::string device = "cpu";
   std::string filter;
   std::string json;
 };
@@ -200,6 +221,8 @@ Options parse(const std::vector<std::string>& arguments) {
       options.list = true;
     } else if (argument == "--quick") {
       options.quick = true;
+    } else if (argument == "--device") {
+      options.device = value();
     } else if (argument == "--filter") {
       options.filter = value();
     } else if (argument == "--json") {
@@ -231,9 +254,15 @@ int conclude(const std::vector<bench::Result>& results) {
   return missed > 0 ? 1 : 0;
 }
 
+std::string described(const std::string& device) {
+  const tessera::DeviceInfo& info = tessera::Device::open(device).info();
+  return info.name + " (" + device + ", " + info.version + ')';
+}
+
 int measure_all(const Options& options) {
+  const std::vector<Case> all = options.device == "cpu" ? cases() : gpu_cases(options.device);
   std::vector<const Case*> chosen;
-  for (const Case& known : cases()) {
+  for (const Case& known : all) {
     if (known.name.find(options.filter) != std::string_view::npos) chosen.push_back(&known);
   }
   if (chosen.empty()) throw std::runtime_error("no case's name contains \"" + options.filter + '"');
@@ -252,7 +281,7 @@ int measure_all(const Options& options) {
     std::cerr << std::endl;
   }
 
-  std::cout << "\nTessera " << tessera::version()
+  std::cout << "\nTessera " << tessera::version() << " on " << described(options.device)
             << ": the best of many rounds, of the wake-up the median; ratio = ours / rival\n\n";
   print_table(std::cout, results);
   std::cout << '\n';
@@ -260,7 +289,7 @@ int measure_all(const Options& options) {
     std::cout << "Other processes used " << std::lround(others * 100)
               << " % of the processor meanwhile: measure again when it is idle\n";
   }
-  if (!options.json.empty()) write_json(options.json, results, options.quick);
+  if (!options.json.empty()) write_json(options.json, options.device, results, options.quick);
 
   return conclude(results);
 }

@@ -149,10 +149,12 @@ void print_table(std::ostream& out, const std::vector<Result>& results) {
   }
 }
 
-void write_json(const std::filesystem::path& file, const std::vector<Result>& results, bool quick) {
+void write_json(const std::filesystem::path& file, const std::string& device, const std::vector<Result>& results,
+                bool quick) {
   std::ofstream out(file);
   out << "{\n  \"tessera\": " << quoted(tessera::version())
       << ",\n  \"processor\": " << quoted(tessera::Device::open("cpu").info().name)
+      << ",\n  \"device\": " << quoted(device + ": " + tessera::Device::open(device).info().name)
       << ",\n  \"quick\": " << (quick ? "true" : "false") << ",\n  \"results\": [";
   const char* separator = "\n    ";
   for (const Result& result : results) {

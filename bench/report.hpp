@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <iosfwd>
+#include <string>
 #include <vector>
 
 namespace bench {
@@ -12,6 +13,7 @@ namespace bench {
 void print_line(std::ostream& out, const Result& result);
 void print_table(std::ostream& out, const std::vector<Result>& results);
 // Throws if the file cannot be written.
-void write_json(const std::filesystem::path& file, const std::vector<Result>& results, bool quick);
+void write_json(const std::filesystem::path& file, const std::string& device, const std::vector<Result>& results,
+                bool quick);
 
 }  // namespace bench

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 // What is measured: each function sets up one case of the table in main.cpp.
 namespace bench {
@@ -51,6 +52,14 @@ Sides overlapped();  // ms of work of the device's and as much of the host's, sp
 // Milliseconds of a call that nobody has made before, in a new process each time.
 enum class FirstCall : std::uint8_t { first, second, from_disk };
 Sides first_call(FirstCall which);
+
+// On a GPU: a backend that Device::open takes. The rivals are programs written by hand on the same interface, two for
+// the two ways it has to wait; for OpenGL ES there are none.
+Sides gpu_submit_and_wait(const std::string& backend);  // microseconds of a kernel over a cache line; of an empty one
+Sides gpu_run(const std::string& backend);              // the same
+Sides gpu_pipeline(const std::string& backend);         // microseconds of ten tiny stages; ten runs, ten submits, and
+                                                        // Vulkan's limit: ten dispatches in a command buffer
+Sides gpu_add_relu_scale(const std::string& backend);   // GB/s over 64 MiB
 
 Sides idle();             // milliseconds of processor time in a second without work
 Sides million();          // MiB that stay after a million commands

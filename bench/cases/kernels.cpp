@@ -106,7 +106,7 @@ Sides add_relu_scale(std::size_t elements, Extent extent) {
   const Buffer b = random_buffer<float>(Shape(elements), 2);
   const Buffer output = device().zeros(Shape(elements));
   const AddReluScale work{address<float>(a), address<float>(b), address<float>(output), elements, factor};
-  std::vector<Call> calls = {our_add_relu_scale(a, b, output, factor), openmp::add_relu_scale(work)};
+  std::vector<Call> calls = {our_add_relu_scale(device(), a, b, output, factor), openmp::add_relu_scale(work)};
   if (extent == Extent::memory) {
     calls.insert(calls.end(),
                  {eigen::add_relu_scale(work), opencv::add_relu_scale(work), handwritten::add_relu_scale(work)});

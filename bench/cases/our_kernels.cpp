@@ -15,9 +15,9 @@ const auto fused = tile::kernel("bench_add_relu_scale", [](tile::Out<float> z, t
 
 }  // namespace
 
-Call our_add_relu_scale(const tessera::Buffer& a, const tessera::Buffer& b, const tessera::Buffer& output,
-                        float factor) {
-  return [=] { device().run(fused, {a, b}, output, {{"factor", factor}}); };
+Call our_add_relu_scale(const tessera::Device& device, const tessera::Buffer& a, const tessera::Buffer& b,
+                        const tessera::Buffer& output, float factor) {
+  return [=] { device.run(fused, {a, b}, output, {{"factor", factor}}); };
 }
 
 Call our_matmul(const tessera::Buffer& a, const tessera::Buffer& b, const tessera::Buffer& c) {

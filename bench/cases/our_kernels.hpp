@@ -7,8 +7,8 @@
 // Our side of the contests. As a rival's: the call to be timed, which returns when the output is written.
 namespace bench {
 
-Call our_add_relu_scale(const tessera::Buffer& a, const tessera::Buffer& b, const tessera::Buffer& output,
-                        float factor);
+Call our_add_relu_scale(const tessera::Device& device, const tessera::Buffer& a, const tessera::Buffer& b,
+                        const tessera::Buffer& output, float factor);
 Call our_matmul(const tessera::Buffer& a, const tessera::Buffer& b, const tessera::Buffer& c);
 Call our_softmax(const tessera::Buffer& input, const tessera::Buffer& output);
 Call our_row_sums(const tessera::Buffer& input, const tessera::Buffer& output);
