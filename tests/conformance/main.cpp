@@ -26,6 +26,8 @@ constexpr const char* usage =
     "  --device NAME  this device only; all that there are otherwise\n"
     "  --kernel NAME  this kernel only\n"
     "  --case N       this case of the kernel only\n"
+    "  --matrix FILE  writes which device takes which types, as Markdown\n"
+    "  --sample N     every Nth case only, and the first of each type\n"
     "  --huge         buffers of more than 2^31 bytes instead of the usual cases\n"
     "  --list         names the kernels and the number of their cases, and runs none\n"
     "  --help         says this\n"
@@ -35,6 +37,8 @@ struct Options {
   std::vector<std::string> devices;
   std::string kernel;
   int only = -1;
+  int sample = 1;
+  std::string matrix;
   bool huge = false;
   bool list = false;
 };
@@ -55,6 +59,8 @@ std::vector<Group> grouped(Cases cases, const std::string& only) {
 
 struct Tally {
   std::set<DType> dtypes;
+  std::set<DType> unsupported_dtypes;  // by the device
+  int unsupported = 0;                 // cases
   int cases = 0;
   int failed = 0;
   int shown = 0;
@@ -87,6 +93,7 @@ std::string to_text(const char* who, const Check& check) {
 
 Tensor run_on(const Device& device, const Case& one, const Call& call) {
   std::vector<Buffer> inputs;
+  inputs.reserve(call.inputs.size());
   for (const Tensor& input : call.inputs) inputs.push_back(device.from_bytes(input.bytes, input.shape, input.dtype));
   Tensor result(one.dtype, one.shape);
   // What is not written shows.
@@ -113,26 +120,62 @@ void expect_refusal(Tally& tally, const Device& device, const Case& one, int num
 void run_case(Tally& tally, const Device& device, const Case& one, int number, bool is_huge) {
   const Call call = make_call(one, static_cast<std::uint64_t>(number) + 1);
   ++tally.cases;
-  tally.dtypes.insert(one.dtype);
   if (one.error) return expect_refusal(tally, device, one, number, call);
   const char* who = "device";
   try {
     const Answer expected = oracles().at(one.kernel)(call);
     const Check of_device = check(expected, run_on(device, one, call));
     tally.add(of_device);
+    tally.dtypes.insert(one.dtype);
     if (of_device.first) return complain(tally, device, one, number, to_text(who, of_device));
     if (is_huge) return;
     who = "interpreter";
     const Check of_interpreter = check(expected, interpreted(one, call));
     if (of_interpreter.first) complain(tally, device, one, number, to_text(who, of_interpreter));
+  } catch (const Error& error) {
+    // A device may lack a type, or the kernel may need one that it lacks: that is told, and no failure.
+    const bool is_unsupported = error.code() == Errc::unsupported && device.info().backend != "cpu";
+    if (!is_unsupported) return complain(tally, device, one, number, std::string(who) + ": " + error.what());
+    --tally.cases;
+    ++tally.unsupported;
+    tally.unsupported_dtypes.insert(one.dtype);
   } catch (const std::exception& error) {
     complain(tally, device, one, number, std::string(who) + ": " + error.what());
   }
 }
 
-void print_row(const std::string& kernel, const Tally& tally) {
+// What a device takes of a kernel, by kernel and device.
+std::map<std::string, std::map<std::string, std::string>> matrix;
+
+std::string types_of(const Tally& tally) {
   std::string types;
-  for (const DType dtype : tally.dtypes) types += (types.empty() ? "" : " ") + std::string(to_string(dtype));
+  for (const DType dtype : tally.dtypes) {
+    if (!types.empty()) types += ' ';
+    types += to_string(dtype);
+  }
+  return types.empty() ? "-" : types;
+}
+
+void write_matrix(const Options& options) {
+  std::FILE* file = std::fopen(options.matrix.c_str(), "w");
+  if (!file) throw std::runtime_error("cannot write " + options.matrix);
+  std::fprintf(file,
+               "# Kernels and devices\n\nWhich types of output each device takes, written by "
+               "`tessera_conformance --matrix`: all that is listed gives\nthe reference interpreter's answer there.\n\n"
+               "| kernel |");
+  for (const std::string& device : options.devices) std::fprintf(file, " %s |", device.c_str());
+  std::fprintf(file, "\n|---|");
+  for (std::size_t i = 0; i < options.devices.size(); ++i) std::fprintf(file, "---|");
+  for (auto& [kernel, devices] : matrix) {
+    std::fprintf(file, "\n| `%s` |", kernel.c_str());
+    for (const std::string& device : options.devices) std::fprintf(file, " %s |", devices[device].c_str());
+  }
+  std::fprintf(file, "\n");
+  std::fclose(file);
+}
+
+void print_row(const std::string& kernel, const Tally& tally) {
+  const std::string types = types_of(tally);
   std::printf("%-20s %-24s %6d %14.3Lg %9.2Lf  %s\n", kernel.c_str(), types.c_str(), tally.cases, tally.largest_error,
               tally.largest_share, tally.failed == 0 ? "passed" : ("FAILED: " + std::to_string(tally.failed)).c_str());
   std::fflush(stdout);
@@ -157,10 +200,13 @@ bool run_device(const std::string& name, const std::vector<Group>& groups, const
   for (const auto& [kernel, cases] : groups) {
     Tally tally;
     for (int i = 0; i < static_cast<int>(cases.size()); ++i) {
-      if (options.only >= 0 && i != options.only) continue;
+      const DType dtype = cases[static_cast<std::size_t>(i)].dtype;
+      const bool is_new = !tally.dtypes.contains(dtype) && !tally.unsupported_dtypes.contains(dtype);
+      if (options.only >= 0 ? i != options.only : i % options.sample != 0 && !is_new) continue;
       run_case(tally, device, cases[static_cast<std::size_t>(i)], i, options.huge);
     }
     print_row(kernel, tally);
+    if (!options.matrix.empty()) matrix[kernel][name] = types_of(tally);
     failed += tally.failed;
   }
   if (options.kernel.empty() && !options.huge) failed += complain_of_forgotten(device, groups);
@@ -182,6 +228,10 @@ Options parse(const std::vector<std::string>& arguments) {
       options.kernel = value();
     } else if (argument == "--case") {
       options.only = std::stoi(value());
+    } else if (argument == "--matrix") {
+      options.matrix = value();
+    } else if (argument == "--sample") {
+      options.sample = std::max(1, std::stoi(value()));
     } else if (argument == "--huge") {
       options.huge = true;
     } else if (argument == "--list") {
@@ -205,6 +255,7 @@ int run_all(const Options& options) {
   }
   bool is_right = true;
   for (const std::string& device : options.devices) is_right = run_device(device, groups, options) && is_right;
+  if (!options.matrix.empty()) write_matrix(options);
   return is_right ? 0 : 1;
 }
 

@@ -1,4 +1,6 @@
 // Random tile programs: what the compilers make of them beside the reference interpreter.
+#include <tessera/error.hpp>
+
 #include "fuzz/generator.hpp"
 #include "fuzz/run.hpp"
 #include "fuzz/shrink.hpp"
@@ -9,6 +11,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <unistd.h>
@@ -26,6 +29,7 @@ constexpr const char* usage =
     "  --only K        program number K only\n"
     "  --choices LIST  the program of these choices, as a failure prints them; with --data\n"
     "  --data N        the seed of the contents of buffers\n"
+    "  --device NAME   on this device, instead of compiled for the processor\n"
     "  --verbose       prints every program before it runs\n"
     "Exit code: 0 if all agree, 1 if one does not, 2 if it could not run.\n";
 
@@ -50,9 +54,17 @@ void on_crash(int signal) {
   std::raise(signal);
 }
 
+// The device that --device names, and the programs that it cannot run.
+std::unique_ptr<driver::Driver> device;
+std::int64_t unsupported = 0;
+
 std::string verdict(const Sample& sample, std::uint64_t data) {
   try {
-    return difference(sample, data);
+    return device ? difference(sample, data, *device) : difference(sample, data);
+  } catch (const Error& error) {
+    if (!device || error.code() != Errc::unsupported) return std::string("it cannot be run: ") + error.what();
+    ++unsupported;
+    return "";
   } catch (const std::exception& error) {
     return std::string("it cannot be run: ") + error.what();
   }
@@ -60,7 +72,10 @@ std::string verdict(const Sample& sample, std::uint64_t data) {
 
 std::string joined(const std::vector<std::uint32_t>& choices) {
   std::string text;
-  for (const std::uint32_t choice : choices) text += (text.empty() ? "" : ",") + std::to_string(choice);
+  for (const std::uint32_t choice : choices) {
+    if (!text.empty()) text += ',';
+    text += std::to_string(choice);
+  }
   return text;
 }
 
@@ -117,7 +132,8 @@ int run_all(const Options& options) {
   for (std::int64_t number = first; number < last && failures < most_failures; ++number) {
     if (!run_one(options, number)) ++failures;
   }
-  if (failures == 0) std::printf("%lld programs: all agree\n", static_cast<long long>(last - first));
+  if (failures == 0) std::printf("%lld programs: all agree\n", static_cast<long long>(last - first - unsupported));
+  if (unsupported > 0) std::printf("%lld need what the device lacks\n", static_cast<long long>(unsupported));
   return failures == 0 ? 0 : 1;
 }
 
@@ -150,6 +166,10 @@ Options parse(const std::vector<std::string>& arguments) {
       options.has_choices = true;
     } else if (argument == "--data") {
       options.data = std::stoull(value());
+    } else if (argument == "--device") {
+      const std::string name = value();
+      device = driver::open_driver(name);
+      if (!device) throw std::runtime_error("there is no device " + name);
     } else if (argument == "--verbose") {
       options.is_verbose = true;
     } else {

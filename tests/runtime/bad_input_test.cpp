@@ -42,7 +42,7 @@ class BadInput : public testing::TestWithParam<const char*> {
  protected:
   static Device make_device() {
     const std::string_view kind = GetParam();
-    if (kind == "cpu") return Device::open("cpu");
+    if (kind == "best") return Device::best();
     return Device::simulated({.seed = 7, .workers = kind == "simulated" ? 2U : 0U});
   }
 
@@ -111,7 +111,7 @@ class BadInput : public testing::TestWithParam<const char*> {
   Buffer out = device.buffer<float>({9, 9, 9, 9});
 };
 
-INSTANTIATE_TEST_SUITE_P(, BadInput, testing::Values("cpu", "simulated", "deterministic"),
+INSTANTIATE_TEST_SUITE_P(, BadInput, testing::Values("best", "simulated", "deterministic"),
                          [](const auto& kind) { return std::string(kind.param); });
 
 // Kernel calls.

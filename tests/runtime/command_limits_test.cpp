@@ -29,7 +29,7 @@ class OldCommands : public testing::Test {
     expect_error(Errc::unknown_command, words, [&] { device.cancel(id); });
   }
 
-  const Device device = Device::open("cpu");
+  const Device device = Device::best();
   const Buffer in = device.zeros({1});
   const Buffer out = device.zeros({1});
 };

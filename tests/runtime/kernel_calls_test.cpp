@@ -27,7 +27,7 @@ using driver::cpu::compilations;
 using test::expect_error;
 
 const Device& device() {
-  static const Device cpu = Device::open("cpu");
+  static const Device cpu = Device::best();
   return cpu;
 }
 

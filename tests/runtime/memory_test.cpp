@@ -293,7 +293,7 @@ class SharedMemory : public testing::TestWithParam<const char*> {
     for (std::thread& thread : threads) thread.join();
   }
 
-  const Device device = GetParam() == std::string("cpu") ? Device::open("cpu") : Device::simulated({.workers = 2});
+  const Device device = GetParam() == std::string("cpu") ? Device::best() : Device::simulated({.workers = 2});
   const MemoryInfo before = device.memory();
 };
 

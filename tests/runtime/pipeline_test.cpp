@@ -27,7 +27,7 @@ static_assert(!std::is_copy_constructible_v<Pipeline> && std::is_nothrow_move_co
 
 class Pipelines : public testing::TestWithParam<bool> {
  protected:
-  Device device = GetParam() ? Device::simulated({.seed = 7}) : Device::open("cpu");
+  Device device = GetParam() ? Device::simulated({.seed = 7}) : Device::best();
   Buffer a = device.buffer<float>({1, -2, 3, -4});
   Buffer b = device.zeros({4});
   Buffer c = device.zeros({4});

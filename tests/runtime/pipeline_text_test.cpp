@@ -17,7 +17,7 @@ using Bytes = std::vector<std::uint8_t>;
 
 class PipelineText : public testing::Test {
  protected:
-  Device device = Device::open("cpu");
+  Device device = Device::best();
   Pipeline pipeline{device, {.fuse = false}};
   Buffer photo = device.buffer<std::uint8_t>(Bytes(8 * 8 * 4, 77), {8, 8, 4});
   Buffer gray = device.zeros({8, 8}, u8);

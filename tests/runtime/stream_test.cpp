@@ -97,6 +97,7 @@ TEST_F(Streams, The_order_of_a_stream_passes_no_errors_on) {
 }
 
 TEST_F(Streams, High_priority_overtakes_what_is_queued) {
+  if (device.info().backend != "cpu") GTEST_SKIP() << "what is ready is in the device's own queue at once";
   std::mutex mutex;
   std::vector<Priority> order;
   std::vector<Command> commands;
