@@ -20,6 +20,7 @@
 namespace tessera {
 
 class Buffer;
+class Command;
 class Device;
 template <class T>
 class Mapped;
@@ -130,6 +131,15 @@ class TESSERA_API Buffer {
   // The same memory seen as another shape with as many elements (Errc::shape_mismatch). Nothing is copied: order,
   // poison and free() are common to all views.
   Buffer reshape(const Shape& shape) const;
+
+  // Copies the contents into another buffer of the same type and shape, on this device or on another one, without
+  // waiting: a command of the target's device, ordered on both. It never throws for what is wrong: the command has
+  // failed then. Between devices it goes through the host's memory where the host can address neither side's.
+  //
+  //   frame.copy_to(on_gpu).wait();
+  Command copy_to(const Buffer& target) const;
+  // The same into a new buffer of that device; if the copy fails, that buffer is poisoned.
+  Buffer copy_to(const Device& device) const;
 
   // Gives the memory back now instead of with the last handle; commands that use it still finish. Every later use of
   // any handle throws Errc::buffer_freed, a second free() too.

@@ -145,6 +145,7 @@ class TESSERA_API Pipeline {
   Pipeline& add(std::string_view kernel, const BufferList& inputs, const Buffer& output, const Params& params = {});
   Pipeline& add(const tile::Kernel& kernel, const BufferList& inputs, const Buffer& output, const Params& params = {});
   Pipeline& add(Stage stage);
+  // One of the two may be a buffer of another device, which orders the copy as a command of its own.
   Pipeline& copy(const Buffer& from, const Buffer& to);
   Pipeline& fill(const Buffer& output, Value value);
   Pipeline& barrier();

@@ -51,7 +51,9 @@ Json to_json(const PipelineGraph& graph, const Use& use) {
 Json to_json(const PipelineGraph& graph, std::size_t number) {
   const PipelineStage& stage = graph.stages[number];
   if (stage.op == StageOp::call) {
-    throw Error(Errc::unsupported, text("[to_json] ", stage.describe(number), " is a function of the program's own"));
+    throw Error(Errc::unsupported, text("[to_json] ", stage.describe(number),
+                                        stage.is_between_devices ? " uses a buffer of another device"
+                                                                 : " is a function of the program's own"));
   }
   Json json = {{"op", tessera::to_string(stage.op)}};
   if (stage.op == StageOp::run_kernel) json["kernel"] = stage.label;

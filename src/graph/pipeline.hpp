@@ -48,6 +48,7 @@ struct PipelineStage {
   std::vector<Use> inputs = {};
   std::vector<Use> outputs = {};        // of a kernel one
   std::vector<std::int64_t> tile = {};  // of a kernel's output, if the caller chose it
+  bool is_between_devices = false;      // a copy whose other buffer is another device's: here as a call
 
   // "stage 2 [sharpen]": the beginning of a message.
   std::string describe(std::size_t number) const;

@@ -1,9 +1,11 @@
 #include <tessera/buffer.hpp>
 
+#include <tessera/command.hpp>
 #include <tessera/device.hpp>
 
 #include "core/text.hpp"
 #include "runtime/device_state.hpp"
+#include "runtime/loan.hpp"
 #include "runtime/storage.hpp"
 
 namespace tessera {
@@ -197,6 +199,31 @@ Buffer Buffer::reshape(const Shape& shape) const {
   view.storage->refs.fetch_add(1, std::memory_order_relaxed);
   view.storage->views.fetch_add(1, std::memory_order_relaxed);
   return Buffer(detail::Ref<View>::adopt(reshaped));
+}
+
+Command Buffer::copy_to(const Buffer& target) const {
+  const View &from = view_of(*this, "copy_to"), &to = view_of(target, "copy_to");
+  detail::DeviceState& target_device = *to.storage->device;
+  if (from.storage->device == to.storage->device) {
+    return Command(target_device.submit({"copy", nullptr, {*this}, target, {}}));
+  }
+  try {
+    if (from.dtype != to.dtype || from.shape != to.shape) {
+      throw Error(from.dtype != to.dtype ? Errc::dtype_mismatch : Errc::shape_mismatch,
+                  text("[copy] the source is ", describe(from), ", the target ", describe(to)));
+    }
+    return Command(detail::copy_between(*from.storage, *to.storage, from.bytes));
+  } catch (const Error& error) {
+    return Command(target_device.refuse("copy", Status::failed, error.failure()));
+  }
+}
+
+Buffer Buffer::copy_to(const Device& device) const {
+  const View& view = view_of(*this, "copy_to");
+  Buffer copy = device.empty(view.shape, view.dtype);
+  const Command command = copy_to(copy);
+  if (command.poll() == Status::failed) command.wait();  // refused: nothing would ever write it
+  return copy;
 }
 
 void Buffer::free() {

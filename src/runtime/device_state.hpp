@@ -68,6 +68,8 @@ struct DeviceState {
   };
   void run_host(HostWork work);
   Ref<Node> submit_host(HostWork work);
+  // A node that does nothing yet, without a place. Under the order lock.
+  Node& take_host_node(const char* label);
   // Gives the memory to the host, blocks until it is free; unmap() takes the node that is returned.
   Ref<Node> map(Storage& storage, bool writes);
   // Gives the storage's memory back when all that uses it is over; takes over a reference to the storage.
@@ -134,7 +136,6 @@ struct DeviceState {
   // `blocks`: the caller waits for it. The command, or nothing if it blocks and is done already.
   Ref<Node> enqueue(const Call& call, Prepared& prepared, bool blocks);
   Ref<Node> start_host(HostWork& work, bool blocks);
-  Node& take_host_node(const char* label);  // under the order lock
 };
 
 // The devices there are, by their numbers: for handles of commands, which do not keep their device.

@@ -84,8 +84,10 @@ Node* leave_order(Node& node) noexcept {
     auto& dependent = static_cast<Node&>(*edge->dependent);
     edge = following;
     if (!dependent.unblock()) continue;
-    if (dependent.kind == Node::Kind::release) {
+    if (dependent.kind == Node::Kind::release || dependent.kind == Node::Kind::loan) {
       execute(dependent);  // at once: memory that nobody uses is free when the command that used it is over
+    } else if (dependent.device.get() != node.device.get()) {
+      dependent.device->scheduler->push(dependent);
     } else if (!next && (scheduler.may_continue_with(dependent) || starts_at_once(dependent))) {
       next = &dependent;
     } else {
@@ -194,7 +196,7 @@ Node* step(Node& node) noexcept {
   if (node.join) note_start(node);
   if (node.trace) trace_start(*node.trace);
   if (core::FailurePtr poison = first_poisoned_input(node)) return finish(node, std::move(poison));
-  if (node.kind == Node::Kind::host) return finish(node, call_host(node));
+  if (node.kind == Node::Kind::host || node.kind == Node::Kind::loan) return finish(node, call_host(node));
 
   if (DeviceQueue* queue = node.device->queue.get()) {
     core::FailurePtr failure = queue->start(node);

@@ -39,6 +39,7 @@ struct alignas(64) Node final : graph::Node {
     host,     // a function on the host: reads, writes, the ends of maps, barriers and calls of a pipeline
     release,  // gives a buffer's memory back
     join,     // a run of a pipeline: over when all its groups are
+    loan,     // gives a buffer to another device, or takes it back (loan.hpp)
   };
 
   static constexpr int no_stage = -1;

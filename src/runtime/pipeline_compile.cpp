@@ -35,6 +35,15 @@ std::string without_name(std::string_view message, std::string_view label) {
   return std::string(message.starts_with(name) ? message.substr(name.size()) : message);
 }
 
+// The buffer of a copy that is another device's, if just one of the two is.
+const Buffer* borrowed_of(const Stage& stage, const DeviceState& device) {
+  if (stage.op != StageOp::copy_buffer || stage.inputs.size() != 1 || !stage.inputs[0] || !stage.output) return nullptr;
+  const auto is_own = [&](const Buffer& buffer) { return buffer.view()->storage->device.get() == &device; };
+  const Buffer &from = stage.inputs[0], &to = stage.output;
+  if (is_own(from) == is_own(to)) return nullptr;
+  return is_own(from) ? &to : &from;
+}
+
 // Recorded stages as a graph.
 class GraphMaker {
  public:
@@ -54,6 +63,7 @@ class GraphMaker {
     made.tile = stage.tile;
     const bool is_call = stage.op == StageOp::call;
     if (stage.op == StageOp::barrier) return;
+    if (const Buffer* borrowed = borrowed_of(stage, device_)) return add_copy_between(stage, *borrowed, made);
     if (stage.op == StageOp::run_kernel || stage.op == StageOp::copy_buffer) set_kernel(stage, made);
     if (is_call && !stage.function) problem(Errc::invalid_argument, "its function is empty");
     for (std::size_t i = 0; i < stage.inputs.size(); ++i) add_use(stage.inputs[i], text("input ", i), made.inputs);
@@ -71,6 +81,27 @@ class GraphMaker {
     if (stage.op == StageOp::barrier) return "barrier";
     if (stage.op == StageOp::call) return stage.kernel.empty() ? "call" : stage.kernel;
     return stage.tile_kernel ? kernels::of(*stage.tile_kernel).name : stage.kernel;
+  }
+
+  // To the graph it is a call that uses one buffer: what the other one is waits and is waited for on its own device.
+  void add_copy_between(const Stage& stage, const Buffer& borrowed, PipelineStage& made) {
+    made.op = StageOp::call;
+    made.is_between_devices = true;
+    const bool reads_borrowed = &borrowed == &stage.inputs[0];
+    const View &from = *stage.inputs[0].view(), &to = *stage.output.view();
+    if (from.dtype != to.dtype || from.shape != to.shape) {
+      return problem(from.dtype != to.dtype ? Errc::dtype_mismatch : Errc::shape_mismatch,
+                     text("input 0 is ", describe(from), ", output ", describe(to)));
+    }
+    if (borrowed.view()->storage->is_freed) {
+      const core::FailurePtr why = unusable(reads_borrowed ? "input 0" : "output", *borrowed.view()->storage);
+      return problem(why->code, why->message);
+    }
+    if (reads_borrowed) {
+      add_use(stage.output, "output", made.outputs);
+    } else {
+      add_use(stage.inputs[0], "input 0", made.inputs);
+    }
   }
 
   void set_kernel(const Stage& stage, PipelineStage& made) {
@@ -258,6 +289,19 @@ void find_used(PipelinePlan& plan) {
   }
 }
 
+// In the order of the stages: the graph does not know what is the same buffer elsewhere.
+void find_lenders(PipelinePlan& plan, DeviceState& device) {
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    if (!plan.groups[g].borrowed) continue;
+    plan.borrowing.push_back(g);
+    plan.lenders.push_back(plan.groups[g].borrowed.view()->storage->device.get());
+  }
+  if (plan.borrowing.empty()) return;
+  std::ranges::sort(plan.borrowing, {}, [&](std::size_t g) { return plan.groups[g].stage; });
+  plan.lenders.push_back(&device);
+  sort_for_locks(plan.lenders);
+}
+
 bool is_small(const PipelinePlan& plan) {
   return plan.groups.size() <= most_small_groups &&
          std::ranges::all_of(plan.groups, [&](const CompiledGroup& group) { return group.work <= small_bytes; });
@@ -394,11 +438,14 @@ std::shared_ptr<const PipelineVariant> PipelineState::variant(const Bindings& bi
     made->plan =
         make_plan(*device, std::move(recorded), std::move(buffers), made->values, options.fuse, std::move(problems));
     for (CompiledGroup& group : made->plan->groups) {
-      group.function = stages[static_cast<std::size_t>(group.stage)].function;
-      if (!group.function) continue;
+      const Stage& stage = stages[static_cast<std::size_t>(group.stage)];
+      group.function = stage.function;
+      if (const Buffer* borrowed = borrowed_of(stage, *device)) group.borrowed = *borrowed;
+      if (!group.function && !group.borrowed) continue;
       made->plan->is_small = false;  // it may take any time
       made->plan->is_all_kernels = false;
     }
+    find_lenders(*made->plan, *device);
     made->patches = patches_of(*device, *made->plan, made->values).value_or(std::vector<PipelineVariant::Patch>());
   }
   if (variants.size() >= most_variants) variants.erase(variants.begin());

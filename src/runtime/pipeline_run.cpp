@@ -84,7 +84,7 @@ PipelineInstance* idle_instance(const PipelinePlan& plan) {
 
 // An idle instance, a new one, or one that is in use: then the buffers order this run after those before it.
 // Errc::out_of_memory if there is none at all.
-PipelineInstance& take_instance(DeviceState& device, PipelinePlan& plan, std::unique_lock<SpinLock>& order) {
+PipelineInstance& take_instance(DeviceState& device, PipelinePlan& plan, OrderLocks& order) {
   if (PipelineInstance* idle = idle_instance(plan)) return *idle;
   if (plan.instances.size() < PipelinePlan::most_instances) {
     order.unlock();
@@ -207,6 +207,16 @@ void begin(PipelineRun& run, const Request& request, std::uint64_t number) {
   run.begin = Clock::now();
 }
 
+// A copy between this device and another one.
+void copy_borrowed(const CompiledGroup& group, const Node& node) {
+  const View& other = *group.borrowed.view();
+  if (group.inputs.empty()) {
+    transfer(*other.storage, *node.outputs[0], other.bytes);
+  } else {
+    transfer(*node.inputs[0], *other.storage, other.bytes);
+  }
+}
+
 // A group as a node. Under the order lock.
 Node& take_node(DeviceState& device, const PipelinePlan& plan, std::size_t number, const PipelineInstance& instance,
                 Node& join) {
@@ -227,6 +237,8 @@ Node& take_node(DeviceState& device, const PipelinePlan& plan, std::size_t numbe
   node.cost = estimated_cost(group.work) + (is_compiled ? 0 : compilation_cost);
   if (group.function) {
     node.host = [&group, &node] { call_host_function(group, node); };
+  } else if (group.borrowed) {
+    node.host = [&group, &node] { copy_borrowed(group, node); };
   }
   node.priority = join.priority;
   node.deadline = join.deadline;
@@ -284,6 +296,16 @@ void place_batch(DeviceState& device, const PipelinePlan& plan, const PipelineIn
   wait_for_all(join, earlier);
 }
 
+// On the other devices, what the groups borrow of them. Under their order locks.
+void place_loans(const PipelinePlan& plan, PipelineRun& run) {
+  run.loans.clear();
+  for (const std::size_t g : plan.borrowing) {
+    const CompiledGroup& group = plan.groups[g];
+    Node& out = lend(*group.borrowed.view()->storage, group.outputs.empty());
+    run.loans.push_back(take_back(out, static_cast<Node&>(*run.parts[g].node)));
+  }
+}
+
 // Places the groups, after `last` too if there is one, and what waits for all of them. Under the order lock.
 void place_run(DeviceState& device, const PipelinePlan& plan, const PipelineInstance& instance, Node& join,
                graph::Node* last) {
@@ -294,8 +316,15 @@ void place_run(DeviceState& device, const PipelinePlan& plan, const PipelineInst
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     Node& node = take_node(device, plan, g, instance, join);
     parts.push_back({&node, node.serial()});
+  }
+  place_loans(plan, *join.run);
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    auto& node = static_cast<Node&>(*parts[g].node);
     earlier.clear();
     find_earlier(node, earlier);
+    for (std::size_t i = 0; i < plan.borrowing.size(); ++i) {
+      if (plan.borrowing[i] == g) earlier.push_back(join.run->loans[i].out);
+    }
     for (const std::size_t before : plan.plan.groups[g].ordered_after) earlier.push_back(parts[before].node);
     if (last && plan.plan.groups[g].after.empty()) earlier.push_back(last);
     wait_for_all(node, earlier);
@@ -320,6 +349,8 @@ void arm(DeviceState& device, Node& join, bool may_run_here) {
   // With its last group the run may be over, and its record another one's.
   const graph::Position* parts = join.run->parts.data();
   const std::size_t count = join.run->parts.size();
+  const std::vector<Loan> loans = std::move(join.run->loans);
+  for (const Loan& loan : loans) detail::arm(loan);
   if (join.arm()) go(join);
   for (std::size_t g = 0; g < count; ++g) {
     if (auto& node = static_cast<Node&>(*parts[g].node); node.arm()) go(node);
@@ -342,7 +373,7 @@ Ref<Node> start(DeviceState& device, const Request& request, bool blocks) {
   const bool may_run_here = device.scheduler->may_use_caller();
   const bool is_small =
       plan.is_small && may_run_here && !device.queue && !is_dropped && !trace_is_on.load(std::memory_order_relaxed);
-  std::unique_lock order(device.order, std::defer_lock);
+  OrderLocks order(device, plan.lenders);
   PipelineInstance* instance = nullptr;
   Found found;
   core::FailurePtr wrong;
@@ -351,6 +382,11 @@ Ref<Node> start(DeviceState& device, const Request& request, bool blocks) {
     instance = &take_instance(device, plan, order);
     bind(request, plan, *instance);
     found = look(plan, *instance);
+    for (const std::size_t g : plan.borrowing) {
+      const Storage& borrowed = *plan.groups[g].borrowed.view()->storage;
+      if (!borrowed.is_freed.load(std::memory_order_relaxed)) continue;
+      wrong = unusable(text("[", run_label, "] what ", describe_stage(plan.groups[g].stage), "[copy] uses"), borrowed);
+    }
     if (found.freed) {
       wrong = unusable(text("[", run_label, "] ", plan.graph.buffers[*found.freed].name),
                        *instance->storages[*found.freed]);

@@ -4,6 +4,7 @@
 
 #include "graph/plan.hpp"
 #include "runtime/device_state.hpp"
+#include "runtime/loan.hpp"
 #include "runtime/recorded_run.hpp"
 
 #include <cstddef>
@@ -27,6 +28,7 @@ struct CompiledGroup {
   std::vector<std::size_t> inputs;    // buffers
   std::vector<std::size_t> outputs;
   HostFunction function = {};  // of a call
+  Buffer borrowed = {};        // of a copy between devices: the other device's buffer
   std::vector<graph::Use> input_uses = {};
   std::vector<graph::Use> output_uses = {};
 };
@@ -49,12 +51,14 @@ struct PipelinePlan {
   graph::Plan plan;
   std::vector<std::string> warnings;
   std::vector<CompiledGroup> groups;
-  std::vector<Buffer> buffers;     // the caller's own; empty handles for the others
-  std::vector<std::size_t> slots;  // which buffers are slots
-  std::vector<std::size_t> used;   // which are used at all; of the temporaries one a place
-  std::vector<bool> is_written;    // by buffer
-  bool is_small = false;           // worth doing on the spot
-  bool is_all_kernels = false;     // a device with a queue takes it as a whole
+  std::vector<Buffer> buffers;         // the caller's own; empty handles for the others
+  std::vector<std::size_t> slots;      // which buffers are slots
+  std::vector<std::size_t> used;       // which are used at all; of the temporaries one a place
+  std::vector<bool> is_written;        // by buffer
+  bool is_small = false;               // worth doing on the spot
+  bool is_all_kernels = false;         // a device with a queue takes it as a whole
+  std::vector<std::size_t> borrowing;  // which groups copy between devices, in the order of their stages
+  std::vector<DeviceState*> lenders;   // the devices of those copies and the plan's own, sorted for OrderLocks
 
   // Several runs under way need memory of their own each; beyond these they wait for each other. Under the order lock,
   // and changed only by who holds `growing` too.
@@ -89,6 +93,7 @@ struct PipelineRun {
   };
   std::vector<Time> times;             // by group; a start of 0: it has not started
   std::vector<graph::Position> parts;  // the groups' nodes
+  std::vector<Loan> loans;             // until all is armed: of the plan's `borrowing`
 
   SpinLock lock;               // of the rest
   std::size_t parts_left = 0;  // groups that are not over: neither ended nor cancelled
