@@ -25,7 +25,6 @@ constexpr const char* usage =
     "Compares what devices make of kernels with oracles and with the reference interpreter.\n"
     "  --device NAME  this device only; all that there are otherwise\n"
     "  --kernel NAME  this kernel only\n"
-    "  --except NAME  all but this kernel\n"
     "  --case N       this case of the kernel only\n"
     "  --matrix FILE  writes which device takes which types, as Markdown\n"
     "  --sample N     every Nth case only, and the first of each type\n"
@@ -37,7 +36,6 @@ constexpr const char* usage =
 struct Options {
   std::vector<std::string> devices;
   std::string kernel;
-  std::string except;
   int only = -1;
   int sample = 1;
   std::string matrix;
@@ -200,7 +198,6 @@ bool run_device(const std::string& name, const std::vector<Group>& groups, const
               "cases", "largest error", "of bound");
   int failed = 0;
   for (const auto& [kernel, cases] : groups) {
-    if (kernel == options.except) continue;
     Tally tally;
     for (int i = 0; i < static_cast<int>(cases.size()); ++i) {
       const DType dtype = cases[static_cast<std::size_t>(i)].dtype;
@@ -229,8 +226,6 @@ Options parse(const std::vector<std::string>& arguments) {
       options.devices.push_back(value());
     } else if (argument == "--kernel") {
       options.kernel = value();
-    } else if (argument == "--except") {
-      options.except = value();
     } else if (argument == "--case") {
       options.only = std::stoi(value());
     } else if (argument == "--matrix") {

@@ -48,6 +48,12 @@ void Printer::open_loop(const std::string& counter, const std::string& first, co
   const int around = open_loops_.empty() ? -1 : open_loops_.back();
   open_loops_.push_back(static_cast<int>(result_.loops.size()));
   result_.loops.push_back({around, std::move(extents), step});
+  // One step at most is a branch. As a loop that stores into the workgroup's memory between two barriers, PoCL 3.1 runs
+  // it in the first turn of the loop around it only: resize gave the first row of the image and then zeros.
+  if (is_number(count) && std::stoll(count) <= step) {
+    line(text("int ", counter, " = ", first, ";"));
+    return open(text("if (", counter, " < ", count, ")"));
+  }
   open(text("for (int ", counter, " = ", first, "; ", counter, " < ", count, "; ", counter, " += ", step, ")"));
 }
 

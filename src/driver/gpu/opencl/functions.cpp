@@ -94,8 +94,8 @@ constexpr Name names[] = {
 const Functions* functions() {
   // It is never closed: implementations have threads that outlive what was made of them.
   static const Functions* const opened = []() -> const Functions* {
-    // PoCL 3.1 tells its compiler that the loops over work items can be vectorised, which is not always so: resize of
-    // u8 comes out wrong. A method that the user has chosen stays.
+    // PoCL 3.1 tells its compiler that the loops over work items can be vectorised, which is not always so: bicubic
+    // resize of u8 comes out wrong. A method that the user has chosen stays.
     setenv("POCL_WORK_GROUP_METHOD", "loops", 0);
     void* library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library) return nullptr;
