@@ -22,14 +22,20 @@ class Executable {
  public:
   // Whether pieces() and launch() need not wait for a compiler.
   bool is_ready() const noexcept { return is_ready_.load(std::memory_order_acquire); }
+  // Whether pieces are best begun in their order, since neighbours share what they read; once it is ready.
+  bool is_in_order() const noexcept { return is_in_order_; }
 
  protected:
   Executable() = default;
   ~Executable() = default;
-  void set_ready() noexcept { is_ready_.store(true, std::memory_order_release); }
+  void set_ready(bool is_in_order = false) noexcept {
+    is_in_order_ = is_in_order;
+    is_ready_.store(true, std::memory_order_release);
+  }
 
  private:
   std::atomic<bool> is_ready_{false};
+  bool is_in_order_ = false;
 };
 
 // One call of an executable: addresses in the device's memory, extents, and the scalars' bits. What most calls have

@@ -18,6 +18,10 @@ namespace {
 // A thread that goes on from node to node lets others in the queue have their turn after so many.
 constexpr int longest_run = 64;
 
+// Who works on a node's pieces. Those that both have taken are counted in one number.
+enum class Half : std::uint8_t { first, second };
+constexpr std::int64_t one_of_second = std::int64_t{1} << 32;
+
 core::FailurePtr first_poisoned_input(const Node& node) {
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     if (!node.inputs[i]->poison) continue;
@@ -36,11 +40,32 @@ bool is_asked_to_stop(const Node& node) noexcept {
   return node.is_asked_to_stop() || (node.join && node.join->is_asked_to_stop());
 }
 
+// Which piece is next for a thread, when so many have been taken.
+//
+// The thread that started the node has the first half, its helpers the second; who is done goes on with the last ones
+// of the other half. Commands go from the ends to the middle and from the middle to the ends in turns, so that a core
+// begins with what it used last: the same arrays again, or what the command before has made. relu(a + b) * s over 1 MiB
+// again and again takes 21 µs instead of 23 (bench). A matrix product of 2048 takes 5 % longer that way, f64 10 %.
+std::int64_t next_piece(const Node& node, Half of, std::int64_t first, std::int64_t second) noexcept {
+  if (node.launch.executable->is_in_order()) return first + second;
+  const std::int64_t pieces = node.pieces, middle = (pieces + 1) / 2;
+  const bool is_inwards = node.id % 2 == 0;
+  if (of == Half::first) {
+    if (is_inwards) return first;
+    return first < middle ? middle - 1 - first : pieces - 1 - (first - middle);
+  }
+  if (is_inwards) return pieces - 1 - second;
+  return second < pieces - middle ? middle + second : second - (pieces - middle);
+}
+
 // Does pieces as long as there are some; whoever does the last one ends the node.
-Node* do_pieces(Node& node) noexcept {
+Node* do_pieces(Node& node, Half of) noexcept {
+  const std::int64_t one = of == Half::first ? 1 : one_of_second;
   while (true) {
-    const std::int64_t piece = node.next_piece.fetch_add(1, std::memory_order_relaxed);
-    if (piece >= node.pieces) return nullptr;
+    const std::int64_t taken = node.pieces_taken.fetch_add(one, std::memory_order_relaxed);
+    const std::int64_t first = taken % one_of_second, second = taken / one_of_second;
+    if (first + second >= node.pieces) return nullptr;
+    const std::int64_t piece = next_piece(node, of, first, second);
     core::FailurePtr failure = is_asked_to_stop(node)
                                    ? cancelled_while_running(node)
                                    : launch_piece(*node.device->driver, node.launch, piece, node.label, node.stage);
@@ -208,11 +233,11 @@ Node* step(Node& node) noexcept {
   if (node.pieces == 1) {
     return finish(node, launch_piece(*node.device->driver, node.launch, 0, node.label, node.stage));
   }
-  node.next_piece.store(0, std::memory_order_relaxed);
+  node.pieces_taken.store(0, std::memory_order_relaxed);
   node.pieces_left.store(node.pieces, std::memory_order_relaxed);
   const Ref<Node> held(&node);  // the last piece may be another thread's
   node.device->scheduler->share(node, node.pieces - 1);
-  return do_pieces(node);
+  return do_pieces(node, Half::first);
 }
 
 }  // namespace
@@ -238,7 +263,7 @@ void assist(Node& node) noexcept {
   const Ref<Node> held = Ref<Node>::adopt(&node);
   std::optional<TraceRecord> trace;
   if (node.trace) trace_start(trace.emplace());
-  Node* next = do_pieces(node);
+  Node* next = do_pieces(node, Half::second);
   if (trace) trace_end(*trace, {node.device->number, node.id, node.label, 0, Status::running});
   if (next) execute(*next);
 }

@@ -110,7 +110,9 @@ class CpuDriver final : public Driver {
   std::int64_t pieces(const Launch& launch) override {
     if (launch.elements == 0) return 1;
     CpuExecutable& executable = executable_of(launch);
-    return pieces_of(launch, executable, tiles(executable.code(), executable, launch));
+    const std::int64_t count = tiles(executable.code(), executable, launch);
+    const std::int64_t each = piece_tiles(launch, executable, count);
+    return std::max<std::int64_t>(1, (count + each - 1) / each);
   }
   void launch(const Launch& launch, std::int64_t piece) override {
     if (launch.elements == 0) return;
@@ -119,24 +121,22 @@ class CpuDriver final : public Driver {
     const compile::Arguments arguments = arguments_of(launch);
     if (launch.elements <= executable.one_tile()) return code.run(arguments, 0, 1);
     const std::int64_t count = tiles(code, executable, launch);
-    const std::int64_t parts = pieces_of(launch, executable, count);
-    if (parts == 1) return code.run(arguments, 0, count);
-    // Not piece * count / parts, which might overflow.
-    const std::int64_t each = count / parts, more = count % parts;
-    const std::int64_t begin = piece * each + std::min(piece, more);
-    code.run(arguments, begin, begin + each + (piece < more ? 1 : 0));
+    const std::int64_t each = piece_tiles(launch, executable, count);
+    code.run(arguments, piece * each, std::min(count, (piece + 1) * each));
   }
 
  private:
-  std::int64_t pieces_of(const Launch& launch, const CpuExecutable& executable, std::int64_t tile_count) const {
-    if (tile_count <= 1 || executable.is_cut()) return tile_count;
+  // How many tiles a piece has. All have as many but the last: one with twice as much as the others would keep all
+  // others waiting in the end.
+  std::int64_t piece_tiles(const Launch& launch, const CpuExecutable& executable, std::int64_t tile_count) const {
+    if (tile_count <= 1 || executable.is_cut()) return 1;
     const std::int64_t work = launch.bytes * executable.weight();
     std::int64_t wanted = work / piece_bytes;
     if (executable.weight() >= costly) {
       const std::int64_t for_all = std::int64_t{4} * info_.compute_units;
       wanted = std::max(wanted, std::min(for_all, work / least_costly_piece));
     }
-    return std::clamp<std::int64_t>(wanted, 1, tile_count);
+    return tile_count / std::clamp<std::int64_t>(wanted, 1, tile_count);
   }
 
   DeviceInfo info_;

@@ -45,7 +45,7 @@ const compile::Compiled& CpuExecutable::compiled() {
   }
   one_tile_ = elements_of_one_tile(*code_, program_.buffers[0].dims.size());
   ready_.store(code_.get(), std::memory_order_release);
-  set_ready();
+  set_ready(code_->is_cut());
   return *code_;
 }
 
