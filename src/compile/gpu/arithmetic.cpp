@@ -45,6 +45,13 @@ std::string_view sign_of(Code code) {
   }
 }
 
+// Whether a float is a constant that is not NaN.
+bool is_known_number(const ir::Program& program, Id id) {
+  const ir::Op* op = &program[id];
+  while (op->code == Code::broadcast) op = &program[op->operands[0]];
+  return op->code == Code::constant && !std::isnan(op->number);
+}
+
 // Of booleans: false is less than true.
 std::string compared(Code code, const std::string& a, const std::string& b) {
   switch (code) {
@@ -76,7 +83,7 @@ std::string Printer::call(std::string_view name, Kept kept, const std::string& a
 // Integers wrap around. In C that is so without a sign only.
 std::string Printer::wrapping(Kept kept, const std::string& a, std::string_view sign, const std::string& b) const {
   if (words_.is_glsl() || kept == Kept::u32) return text("(", a, " ", sign, " ", b, ")");
-  const char* type = kept == Kept::s32 ? "unsigned" : target_.dialect == Dialect::cuda ? "unsigned long long" : "ulong";
+  const std::string_view type = words_.wrapping_type(kept);
   return text("((", words_.type(kept), ")((", type, ")(", a, ") ", sign, " (", type, ")(", b, ")))");
 }
 
@@ -197,6 +204,11 @@ std::string Printer::binary(const ir::Op& op, Type type, Kept kept, const std::s
     case Code::min:
     case Code::max: {
       const char* sign = op.code == Code::min ? " < " : " > ";
+      // With a number one comparison is enough: with NaN it is false, and then the other operand is taken.
+      if (is_real && is_known_number(program_, op.operands[1])) {
+        return text(a, op.code == Code::min ? " >= " : " <= ", b, " ? ", b, " : ", a);
+      }
+      if (is_real && is_known_number(program_, op.operands[0])) return text(a, sign, b, " ? ", a, " : ", b);
       return is_real ? text("(", a, sign, b, " || ", a, " != ", a, ") ? ", a, " : ", b)
                      : text(a, sign, b, " ? ", a, " : ", b);
     }
@@ -218,10 +230,7 @@ std::string Printer::binary(const ir::Op& op, Type type, Kept kept, const std::s
       if (is_place) amount = text("min(", amount, ", 31)");
       if (op.code == Code::shr) return text(a, " >> (", amount, ")");
       if (words_.is_glsl() || kept == Kept::u32) return text(a, " << (", amount, ")");
-      const char* bits = kept == Kept::s32                  ? "unsigned"
-                         : target_.dialect == Dialect::cuda ? "unsigned long long"
-                                                            : "ulong";
-      return text("(", words_.type(kept), ")((", bits, ")(", a, ") << (", amount, "))");
+      return text("(", words_.type(kept), ")((", words_.wrapping_type(kept), ")(", a, ") << (", amount, "))");
     }
     default:
       return kept == Kept::boolean ? compared(op.code, a, b) : text(a, sign_of(op.code), b);

@@ -33,6 +33,12 @@ std::string_view Words::variable(Kept kept) const {
   return kept == Kept::f32 ? "PRECISE float" : "PRECISE double";
 }
 
+std::string_view Words::wrapping_type(Kept kept) const {
+  if (is_glsl() || is_float(kept)) return type(kept);
+  if (kept == Kept::s64) return dialect_ == Dialect::opencl ? "ulong" : "unsigned long long";
+  return dialect_ == Dialect::opencl ? "uint" : "unsigned";
+}
+
 std::string Words::number(Kept kept, double value) const {
   if (kept == Kept::f32) {
     const auto narrow = static_cast<float>(value);

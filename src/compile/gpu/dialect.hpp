@@ -21,7 +21,8 @@ class Words {
 
   bool is_glsl() const noexcept { return dialect_ == Dialect::vulkan || dialect_ == Dialect::gles; }
   std::string_view type(Kept kept) const;
-  std::string_view variable(Kept kept) const;  // the type of a variable that is rounded as it is written
+  std::string_view variable(Kept kept) const;       // the type of a variable that is rounded as it is written
+  std::string_view wrapping_type(Kept kept) const;  // of the numbers that sums are computed in: in C without a sign
   std::string number(Kept kept, double value) const;
   std::string integer(Kept kept, std::int64_t value) const;
   std::string cast(Kept to, const std::string& value) const;

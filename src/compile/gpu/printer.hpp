@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,12 +22,49 @@ namespace tessera::compile::gpu {
 // places too, since they cannot be anything else; others cannot be computed there.
 std::vector<Kept> kept_as(const ir::Program& program, const std::vector<bool>& is_live, const Target& target);
 
+// The words of a value in scratch memory.
+constexpr int words_of(Kept kept) noexcept { return kept == Kept::f64 || kept == Kept::s64 ? 2 : 1; }
+// The points of a value in tiles of this shape (launch.cpp), for the extents of a launch; without them `unknown`, if
+// one of its extents is.
+inline constexpr std::int64_t unknown = -1;
+std::int64_t points_of(const ir::Program& program, ir::Id id, const Tiling& tiling, const std::int64_t* dims);
+
+// Whether a program must be computed tile by tile (kernels.cpp).
+bool needs_tiles(const ir::Program& program);
+// A point at a time.
+Tiling single_points(const ir::Program& program);
+
+// A matrix product, and what is done to each of its elements by itself (products.cpp).
+struct Product {
+  ir::Id mma = ir::none;
+  ir::Id loop = ir::none;   // that adds up such mmas; none: there is one
+  ir::Id value = ir::none;  // the product: what the loop leaves, or the mma itself
+};
+std::optional<Product> product_of(const ir::Program& program);
+
+// How a workgroup does a block of a product: so many of its invocations along the rows and columns, each with so many
+// neighbours either way, and so much of the inner axis at a time as its memory has room for.
+struct Blocking {
+  int lanes[2] = {1, 1};
+  int each = 4;
+  int depth = 1;
+
+  int extent(std::size_t axis) const { return lanes[axis] * each; }
+  // Elements of an operand's block from one place of the inner axis to the next. Of the left operand neighbours along
+  // the inner axis are written together: those in between keep them out of each other's banks of the memory.
+  int stride(std::size_t operand) const { return extent(operand) + (operand == 0 ? 4 : 0); }
+};
+// For a product whose inner axis has so many elements; 0: any number. Empty if there is hardly any room.
+std::optional<Blocking> blocking_of(const Target& target, Kept kept, std::int64_t inner);
+
 // Prints one program.
 //
-// As the CPU's emitter does, it asks for a value at a *point*, and asking prints statements. There are two forms. In
+// As the CPU's emitter does, it asks for a value at a *point*, and asking prints statements. There are three forms. In
 // the first one an invocation computes points of the output, each by itself: the tile is one point. In the second a
 // workgroup computes a tile in *stages*: the invocations share the points of each value that Analysis calls
-// materialised, which is kept in the workgroup's memory or in scratch memory, with a barrier after it.
+// materialised, which is kept in the workgroup's memory or in scratch memory, with a barrier after it. In the third a
+// workgroup computes a *block* of a matrix product: the operands go through the workgroup's memory, and an invocation
+// adds up several elements at a time.
 class Printer {
  public:
   Printer(const ir::Program& program, const Target& target, Form form);
@@ -77,11 +115,27 @@ class Printer {
   void to_scratch(ir::Id id, const std::string& at, const std::string& value);
   void to_words(const std::string& base, Kept of, const std::string& at, const std::string& value);
 
-  // Stages and kernels (stages.cpp).
-  void choose_form(Form form);
+  // Whole kernels (kernels.cpp).
   void open_share(const std::string& piece, const std::string& pieces);
   void print_points();
   void print_quads();
+  std::string head() const;
+  std::string declared_buffers() const;
+
+  // Blocks of products (products.cpp).
+  void print_blocks();
+  std::vector<std::string> started_sums(const std::vector<Point>& points);
+  void add_up(std::vector<std::string>& sums);
+  void fill_blocks(const std::string& first, const std::string& count, bool is_whole);
+  void add_step(const std::vector<std::string>& sums, const std::string& k);
+  void store_block(const std::vector<Point>& points);
+  // OpenCL has vectors in its language, and compilers for processors take them as they are.
+  int sums_at_once() const { return target_.dialect == Dialect::opencl ? 4 : 1; }
+  std::string multiplied_and_added(ir::Id mma, const std::string& a, const std::string& b,
+                                   const std::string& sum) const;
+
+  // Tiles in stages (stages.cpp).
+  void open_tiles();
   void print_tiles();
   void print_region(int region);
   void print_stage(ir::Id id);
@@ -95,8 +149,6 @@ class Printer {
   std::vector<std::string> extents_of(ir::Id id);
   bool is_own_stage(ir::Id id) const;
   void place_scratch();
-  std::string head() const;
-  std::string declared_buffers() const;
   bool is_materialised(ir::Id id) const {
     return has_stages_ && analysis_.is_materialised[static_cast<std::size_t>(id)];
   }
@@ -112,9 +164,10 @@ class Printer {
   void open_loop(const std::string& counter, const std::string& first, const std::string& count, int step,
                  std::vector<ir::Id> extents);
   void close_loop();
-  // The same around a body that is printed for the counter; several steps in one where steps are few.
+  // The same around a body that is printed for the counter; several steps in one where steps are few. Or over so many
+  // at most, without extents.
   void count_up(const std::string& first, const std::string& count, int step, std::vector<ir::Id> extents,
-                const std::function<void(const std::string&)>& body);
+                const std::function<void(const std::string&)>& body, std::int64_t most = 1);
   std::string name(std::string_view stem) { return core::text(stem, ++names_); }
   std::string declare(Kept kept, const std::string& value);
   std::string declare_place(const std::string& value);
@@ -128,7 +181,9 @@ class Printer {
   Tiling tiling_;
   Analysis analysis_;
   std::vector<Kept> kept_;
-  bool has_stages_ = false;  // the second form
+  std::optional<Product> product_;  // the third form
+  Blocking blocking_;
+  bool has_stages_ = false;  // the second
   bool has_quads_ = false;   // the first, four points at a time
 
   std::string body_;

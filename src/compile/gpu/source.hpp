@@ -29,6 +29,7 @@ struct Target {
   std::int64_t shared_bytes = 16384;  // memory of a workgroup
   std::int64_t push_bytes = 0;        // of arguments that Vulkan takes as push constants; more of them are a buffer
   int most_buffers = 8;               // that one kernel can use
+  int product_block = 4;              // so many rows and columns of a matrix product an invocation does; 4, 8, …
   // After so many steps of all its loops together an invocation is stopped, and nobody is told: Mesa's drivers for
   // processors do that. 0: it goes on to the end.
   std::int64_t most_steps = 0;
@@ -36,6 +37,9 @@ struct Target {
 
 // Of Mesa's drivers for processors: 65,535 with what they count beside the steps.
 inline constexpr std::int64_t mesa_most_steps = 65000;
+// They load for one invocation after the other, some 20 ns each: twice the elements are half the loads (measured: 512 x
+// 512 in half the time).
+inline constexpr int mesa_product_block = 8;
 
 // One kernel. Its entry is `main` in GLSL and `kernel_main` elsewhere; a workgroup is `group` x 1 x 1 invocations.
 //
@@ -53,7 +57,7 @@ struct Kernel {
   bool has_push_constants = false;
   int argument_words = 0;
 
-  // Workgroups. In the first form each invocation does points of the output, so many at a time; in the second each
+  // Workgroups. In the first form each invocation does points of the output, so many at a time; in the others each
   // workgroup does tiles of it.
   int points = 0;  // 0: tiles
   Tiling tiling;
@@ -65,6 +69,7 @@ struct Kernel {
     int around = -1;  // the loop that it is in
     std::vector<ir::Id> extents;
     std::int64_t shared_by = 1;
+    std::int64_t most = 1;  // the count, if there are no extents
   };
   std::vector<Loop> loops;
   // The steps of an invocation that does one piece of a launch.
@@ -83,13 +88,17 @@ struct Kernel {
 };
 
 // How a program is printed. Of a reduction to few elements each is the work of a workgroup, of one to many that of an
-// invocation.
+// invocation. Of a matrix product with few rows or columns each element is the work of an invocation; else a block is
+// that of a workgroup.
 enum class Form : std::uint8_t { many, few };
 
 // The kernel of a program. Errc::unsupported, naming device, kernel and type, where the device cannot run it.
 Kernel print(const ir::Program& program, const Target& target, Form form);
-// Whether the forms differ.
-bool has_two_forms(const ir::Program& program);
+// What a program has two forms for.
+enum class Choice : std::uint8_t { none, reduction, product };
+Choice choice_of(const ir::Program& program);
+// The better one for a launch with these extents.
+Form best_form(Choice choice, const ir::Program& program, const std::int64_t* dims);
 // Throws what print() would throw on account of the types, at once.
 void check_types(const ir::Program& program, const Target& target);
 

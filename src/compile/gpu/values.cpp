@@ -48,9 +48,10 @@ void Printer::open_loop(const std::string& counter, const std::string& first, co
   const int around = open_loops_.empty() ? -1 : open_loops_.back();
   open_loops_.push_back(static_cast<int>(result_.loops.size()));
   result_.loops.push_back({around, std::move(extents), step});
-  // One step at most is a branch. As a loop that stores into the workgroup's memory between two barriers, PoCL 3.1 runs
-  // it in the first turn of the loop around it only: resize gave the first row of the image and then zeros.
-  if (is_number(count) && std::stoll(count) <= step) {
+  // One step of an invocation at most is a branch. As a loop that stores into the workgroup's memory between two
+  // barriers, PoCL 3.1 runs it in the first turn of the loop around it only: resize gave the first row of the image and
+  // then zeros.
+  if (first == "lane" && is_number(count) && std::stoll(count) <= step) {
     line(text("int ", counter, " = ", first, ";"));
     return open(text("if (", counter, " < ", count, ")"));
   }
@@ -63,7 +64,7 @@ void Printer::close_loop() {
 }
 
 void Printer::count_up(const std::string& first, const std::string& count, int step, std::vector<Id> extents,
-                       const std::function<void(const std::string&)>& body) {
+                       const std::function<void(const std::string&)>& body, std::int64_t most) {
   constexpr int at_once = 4;
   const std::string k = name("k");
   if (target_.most_steps == 0) {
@@ -74,7 +75,7 @@ void Printer::count_up(const std::string& first, const std::string& count, int s
   line(text("int ", k, " = ", first, ";"));
   const int around = open_loops_.empty() ? -1 : open_loops_.back();
   open_loops_.push_back(static_cast<int>(result_.loops.size()));
-  result_.loops.push_back({around, std::move(extents), static_cast<std::int64_t>(step) * at_once});
+  result_.loops.push_back({around, std::move(extents), static_cast<std::int64_t>(step) * at_once, most});
   open(text("for (; ", k, " + ", (at_once - 1) * step, " < ", count, "; ", k, " += ", at_once * step, ")"));
   for (int i = 0; i < at_once; ++i) {
     open("");
@@ -82,6 +83,7 @@ void Printer::count_up(const std::string& first, const std::string& count, int s
     close();
   }
   close_loop();
+  if (is_number(count) && std::atoll(count.c_str()) % (at_once * step) == 0 && first == "0") return;
   result_.loops.push_back({around, {}, 1});
   open_loops_.push_back(static_cast<int>(result_.loops.size()) - 1);
   open(text("for (; ", k, " < ", count, "; ", k, " += ", step, ")"));
@@ -341,9 +343,7 @@ std::string Printer::inline_mma(Id id, const Point& point) {
   count_up("0", count, 1, {program_[a].shape.back()}, [&](const std::string& k) {
     const std::string left = as(kept(id), a, eval(a, mma_point(a, point, point[point.size() - 2], k)));
     const std::string right = as(kept(id), b, eval(b, mma_point(b, point, k, point.back())));
-    const std::string product = is_float(kept(id)) ? text(left, " * ", right) : wrapping(kept(id), left, "*", right);
-    const std::string next = is_float(kept(id)) ? text(sum, " + ", product) : wrapping(kept(id), sum, "+", product);
-    line(text(sum, " = ", op.type == ir::Type::u8 ? text("(", next, ") & 255u") : next, ";"));
+    line(text(sum, " = ", multiplied_and_added(id, left, right, sum), ";"));
   });
   return sum;
 }

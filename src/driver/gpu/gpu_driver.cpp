@@ -22,8 +22,6 @@ namespace {
 using compile::gpu::Form;
 using core::text;
 
-// Of a reduction to fewer elements than this each is the work of a workgroup.
-constexpr std::int64_t few_elements = 4096;
 // What all workgroups of a launch may take of scratch memory.
 constexpr std::int64_t most_scratch = std::int64_t{64} << 20;
 constexpr std::size_t alignment = 64;
@@ -31,7 +29,7 @@ constexpr std::size_t alignment = 64;
 class GpuExecutable final : public Executable {
  public:
   explicit GpuExecutable(ir::Program program)
-      : program_(std::move(program)), has_two_forms_(compile::gpu::has_two_forms(program_)) {}
+      : program_(std::move(program)), choice_(compile::gpu::choice_of(program_)) {}
 
   struct Code {
     compile::gpu::Kernel kernel;
@@ -42,13 +40,13 @@ class GpuExecutable final : public Executable {
 
   // What a launch runs; compiled by the first that wants it, while the others wait.
   const Code& code(Api& api, const Launch& launch) {
-    const bool is_few = has_two_forms_ && launch.elements < few_elements;
-    Slot& slot = slots_[is_few ? 1 : 0];
+    const Form form = compile::gpu::best_form(choice_, program_, launch.dims.data());
+    Slot& slot = slots_[form == Form::few ? 1 : 0];
     if (const Code* ready = slot.ready.load(std::memory_order_acquire)) return *ready;
     const std::scoped_lock lock(slot.mutex);
     if (slot.code) return *slot.code;
     auto code = std::make_unique<Code>();
-    code->kernel = compile::gpu::print(program_, api.target(), is_few ? Form::few : Form::many);
+    code->kernel = compile::gpu::print(program_, api.target(), form);
     code->module = api.compile(code->kernel, program_.name);
     slot.code = std::move(code);
     slot.ready.store(slot.code.get(), std::memory_order_release);
@@ -63,7 +61,7 @@ class GpuExecutable final : public Executable {
     std::atomic<const Code*> ready{nullptr};
   };
   const ir::Program program_;
-  const bool has_two_forms_;
+  const compile::gpu::Choice choice_;
   std::array<Slot, 2> slots_;
 };
 

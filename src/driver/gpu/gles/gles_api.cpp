@@ -80,7 +80,10 @@ compile::gpu::Target target_of(const Found& found) {
   target.group = std::min(best_group, found.group_invocations);
   target.shared_bytes = found.shared_bytes;
   target.most_buffers = found.blocks;
-  if (found.info.name.find("llvmpipe") != std::string::npos) target.most_steps = compile::gpu::mesa_most_steps;
+  if (found.info.name.find("llvmpipe") != std::string::npos) {
+    target.most_steps = compile::gpu::mesa_most_steps;
+    target.product_block = compile::gpu::mesa_product_block;
+  }
   return target;
 }
 

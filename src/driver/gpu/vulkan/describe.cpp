@@ -131,7 +131,10 @@ void fill_target(PhysicalDevice& device, const Features& features, VkDriverId dr
   target.push_bytes = limits.maxPushConstantsSize;
   target.most_buffers = static_cast<int>(
       std::min({64U, limits.maxPerStageDescriptorStorageBuffers, limits.maxDescriptorSetStorageBuffers}));
-  if (driver == VK_DRIVER_ID_MESA_LLVMPIPE) target.most_steps = compile::gpu::mesa_most_steps;
+  if (driver == VK_DRIVER_ID_MESA_LLVMPIPE) {
+    target.most_steps = compile::gpu::mesa_most_steps;
+    target.product_block = compile::gpu::mesa_product_block;
+  }
 }
 
 }  // namespace

@@ -1,0 +1,416 @@
+#include <tessera/error.hpp>
+
+#include "compile/gpu/printer.hpp"
+#include "core/text.hpp"
+#include "ir/analysis.hpp"
+
+#include <algorithm>
+
+namespace tessera::compile::gpu {
+
+using core::text;
+using ir::Code;
+using ir::Id;
+using ir::Type;
+
+namespace {
+
+// The tiles of a workgroup: along axes that must not be cut all of it, else so many that what is kept of a part and its
+// neighbours fits the memory of a workgroup as a rule.
+constexpr std::int64_t tile_rows = 8, tile_columns = 64;
+
+// Of a reduction to fewer elements than this each is the work of a workgroup.
+constexpr std::int64_t few_elements = 4096;
+// A matrix with fewer rows or columns than this is no work for blocks.
+constexpr std::int64_t least_block = 16;
+
+Tiling tiles_of(const ir::Program& program) {
+  if (!program.tile.empty()) return {program.tile};
+  const std::vector<bool> whole = whole_axes(program);
+  const bool reduces = std::ranges::any_of(program.ops, [](const ir::Op& op) { return is_reduction(op.code); });
+  Tiling tiling;
+  for (std::size_t axis = 0; axis < whole.size(); ++axis) {
+    const std::int64_t cut = axis + 1 == whole.size() ? tile_columns : axis + 2 == whole.size() ? tile_rows : 1;
+    tiling.extents.push_back(whole[axis] ? 0 : reduces ? 1 : cut);
+  }
+  return tiling;
+}
+
+bool reads_wide(const ir::Program& program, const Tiling& tiling) {
+  const Analysis analysis(program, tiling);
+  for (std::size_t id = 0; id < program.ops.size(); ++id) {
+    if (analysis.is_live[id] && analysis.is_materialised[id] && !is_reduction(program.ops[id].code)) return true;
+    const bool is_loop = program.ops[id].code == Code::loop && analysis.is_live[id];
+    if (is_loop && !analysis.is_inline_loop[id]) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool needs_tiles(const ir::Program& program) {
+  return !program.tile.empty() || sees_tiles(program) || reads_wide(program, tiles_of(program));
+}
+
+Tiling single_points(const ir::Program& program) {
+  return {std::vector<std::int64_t>(program.buffers.front().dims.size(), 1)};
+}
+
+Choice choice_of(const ir::Program& program) {
+  if (needs_tiles(program)) return Choice::none;
+  if (std::ranges::any_of(program.ops, [](const ir::Op& op) { return is_reduction(op.code); }))
+    return Choice::reduction;
+  return product_of(program) ? Choice::product : Choice::none;
+}
+
+Form best_form(Choice choice, const ir::Program& program, const std::int64_t* dims) {
+  const std::size_t rank = program.buffers.front().dims.size();
+  switch (choice) {
+    case Choice::reduction: {
+      std::int64_t elements = 1;
+      for (std::size_t axis = 0; axis < rank; ++axis) elements *= dims[axis];
+      return elements < few_elements ? Form::few : Form::many;
+    }
+    case Choice::product:
+      return std::min(dims[rank - 1], dims[rank - 2]) < least_block ? Form::few : Form::many;
+    default:
+      return Form::many;
+  }
+}
+
+Printer::Printer(const ir::Program& program, const Target& target, Form form)
+    : program_(program),
+      target_(target),
+      words_(target),
+      tiling_(needs_tiles(program) ? tiles_of(program) : single_points(program)),
+      analysis_(program, tiling_),
+      kept_(kept_as(program, analysis_.is_live, target)) {
+  const Choice choice = choice_of(program);
+  has_stages_ = needs_tiles(program) || (form == Form::few && choice == Choice::reduction);
+  if (form == Form::many && choice == Choice::product) {
+    const Product product = *product_of(program);
+    std::int64_t inner = 0;
+    ir::is_constant(program, program[program[product.mma].operands[0]].shape.back(), inner);
+    if (const std::optional<Blocking> blocking = blocking_of(target, kept(product.mma), inner)) {
+      product_ = product;
+      blocking_ = *blocking;
+      const std::size_t rank = tiling_.extents.size();
+      tiling_.extents[rank - 2] = blocking_.extent(0);
+      tiling_.extents[rank - 1] = blocking_.extent(1);
+    }
+  }
+  // Four neighbours at a time, where every point is computed from the same point of the inputs.
+  const auto is_single = [](const ir::Buffer& buffer) { return buffer.rank() == 1; };
+  has_quads_ = !has_stages_ && ir::is_pointwise(program) && std::ranges::all_of(program.buffers, is_single);
+  known_.emplace_back();
+}
+
+// What an invocation does of so many pieces. In OpenCL there are always as many invocations, and no loop is
+// needed.
+void Printer::open_share(const std::string& piece, const std::string& pieces) {
+  const std::string first = text("int ", piece, " = group * ", target_.group, " + lane;");
+  if (target_.dialect == Dialect::opencl) {
+    line(first);
+    open(text("if (", piece, " < ", pieces, ")"));
+  } else {
+    open(text("for (", first, " ", piece, " < ", pieces, "; ", piece, " += groups * ", target_.group, ")"));
+  }
+}
+
+// Each invocation some points of the output.
+void Printer::print_points() {
+  const std::size_t rank = tiling_.extents.size();
+  open_share("at", "pieces");
+  tile_dims_.assign(rank, "1");
+  origins_ = unravelled("at", dims_.front());
+  blocks_ = origins_;
+  const Id value = program_.stored();
+  const Kept to = program_.buffers.front().type == Type::s64 ? Kept::s64 : kept(value);
+  store_element("at", as(to, value, eval(value, Point(program_[value].shape.size(), "0"))));
+  close();
+}
+
+// Four neighbours at a time, read and written together; then those that are left.
+void Printer::print_quads() {
+  const Id value = program_.stored();
+  const Type type = program_.buffers.front().type;
+  const Kept to = type == Type::s64 ? Kept::s64 : kept(value);
+  const Point point(program_[value].shape.size(), "0");
+  line("int quads = pieces >> 2;");
+  open_share("quad", "quads");
+  for (std::size_t buffer = 1; buffer < program_.buffers.size(); ++buffer) {
+    const Type of = program_.buffers[buffer].type;
+    const auto number = static_cast<int>(buffer);
+    // One that is repeated is read at its only place.
+    const bool is_read = program_.buffers[buffer].dims.front() != 1 &&
+                         std::ranges::find(result_.buffers, number) != result_.buffers.end();
+    if (!is_read || (words_.is_glsl() && (of == Type::f64 || of == Type::s64))) continue;
+    const std::string variable = name("q");
+    std::string vector;
+    if (words_.is_glsl()) {
+      const char* types[] = {"vec4", "", "ivec4", "", "uvec4", "uint"};
+      vector = types[static_cast<int>(of)];
+      line(text(vector, " ", variable, " = b", buffer, "[quad];"));
+    } else {
+      const bool is_cuda = target_.dialect == Dialect::cuda;
+      const char* types[] = {"float4", "double4", "int4", is_cuda ? "longlong4" : "long4", "uint4", "uchar4"};
+      vector = types[static_cast<int>(of)];
+      line(is_cuda ? text(vector, " ", variable, " = ((const ", vector, "*)b", buffer, ")[quad];")
+                   : text(vector, " ", variable, " = vload4(quad, b", buffer, ");"));
+    }
+    quads_[number] = variable;
+  }
+  std::vector<std::string> stored;
+  for (component_ = 0; component_ < 4; ++component_) {
+    known_.emplace_back();
+    origins_ = {component_ == 0 ? declare(Kept::s32, "quad * 4") : declare(Kept::s32, text("quad * 4 + ", component_))};
+    blocks_ = origins_;
+    tile_dims_ = {"1"};
+    stored.push_back(as(to, value, eval(value, point)));
+    known_.pop_back();
+  }
+  const auto four = [&](std::string_view of) {
+    return text(of, "(", stored[0], ", ", stored[1], ", ", stored[2], ", ", stored[3], ")");
+  };
+  if (words_.is_glsl()) {
+    if (type == Type::f64 || type == Type::s64) {
+      for (int i = 0; i < 4; ++i) line(text("b0[quad * 4 + ", i, "] = ", stored[static_cast<std::size_t>(i)], ";"));
+    } else if (type == Type::u8) {
+      line(text("b0[quad] = ", stored[0], " | (", stored[1], " << 8) | (", stored[2], " << 16) | (", stored[3],
+                " << 24);"));
+    } else {
+      line(text("b0[quad] = ", four(type == Type::f32 ? "vec4" : type == Type::s32 ? "ivec4" : "uvec4"), ";"));
+    }
+  } else if (target_.dialect == Dialect::cuda) {
+    const char* types[] = {"float4", "double4", "int4", "longlong4", "uint4", "uchar4"};
+    const std::string vector = types[static_cast<int>(type)];
+    line(text("((", vector, "*)b0)[quad] = ", four("make_" + vector), ";"));
+  } else {
+    const char* types[] = {"float", "double", "int", "long", "uint", "uchar"};
+    const std::string element = types[static_cast<int>(type)];
+    std::string list;
+    for (const std::string& one : stored) list += text(list.empty() ? "" : ", ", "(", element, ")(", one, ")");
+    line(text("vstore4((", element, "4)(", list, "), quad, b0);"));
+  }
+  close();
+  quads_.clear();
+  // The first workgroup's: numbers of invocations behind the last point may not fit into an int.
+  open(text("for (int left = lane; group == 0 && left < (pieces & 3); left += ", target_.group, ")"));
+  line("int at = quads * 4 + left;");
+  origins_ = {"at"};
+  blocks_ = origins_;
+  tile_dims_ = {"1"};
+  store_element("at", as(to, value, eval(value, point)));
+  close();
+}
+
+std::string Printer::declared_buffers() const {
+  std::string result;
+  int binding = 0;
+  for (const int number : result_.buffers) {
+    const Type type = program_.buffers[static_cast<std::size_t>(number)].type;
+    if (words_.is_glsl()) {
+      std::string element;
+      if (type == Type::u8) {
+        element = target_.has_u8 && !has_quads_ ? "uint8_t" : "uint";
+      } else if (has_quads_ && type != Type::f64 && type != Type::s64) {
+        element = type == Type::f32 ? "vec4" : type == Type::s32 ? "ivec4" : "uvec4";
+      } else {
+        const Kept as_kept[] = {Kept::f32, Kept::f64, Kept::s32, Kept::s64, Kept::u32};
+        element = words_.type(as_kept[static_cast<int>(type)]);
+      }
+      const char* set = target_.dialect == Dialect::vulkan ? "set = 0, " : "";
+      result += text("layout(std430, ", set, "binding = ", binding, ") ", number == 0 ? "" : "readonly ", "buffer B",
+                     number, " { ", element, " b", number, "[]; };\n");
+    } else {
+      const bool is_cuda = target_.dialect == Dialect::cuda;
+      const char* types[] = {"float",
+                             "double",
+                             "int",
+                             is_cuda ? "long long" : "long",
+                             is_cuda ? "unsigned" : "uint",
+                             is_cuda ? "unsigned char" : "uchar"};
+      result += text(binding == 0 ? "" : ", ", is_cuda ? "" : "__global ", number == 0 ? "" : "const ",
+                     types[static_cast<int>(type)], "* b", number);
+    }
+    ++binding;
+  }
+  if (result_.has_scratch) {
+    if (words_.is_glsl()) {
+      const char* set = target_.dialect == Dialect::vulkan ? "set = 0, " : "";
+      result +=
+          text("layout(std430, ", set, "binding = ", binding++, ") coherent buffer Scratch { uint scratch[]; };\n");
+    } else {
+      result += target_.dialect == Dialect::cuda ? ", unsigned* scratch" : ", __global uint* scratch";
+    }
+  }
+  switch (target_.dialect) {
+    case Dialect::vulkan:
+      result += result_.has_push_constants ? text("layout(push_constant) uniform Arguments { int arguments[",
+                                                  result_.argument_words, "]; };\n")
+                                           : text("layout(std430, set = 0, binding = ", binding,
+                                                  ") readonly buffer Arguments { int arguments[]; };\n");
+      break;
+    case Dialect::gles:
+      result += text("layout(location = 0) uniform int arguments[", result_.argument_words, "];\n");
+      break;
+    default:
+      result += ", struct Arguments given";
+  }
+  return result;
+}
+
+std::string Printer::head() const {
+  switch (target_.dialect) {
+    case Dialect::vulkan: {
+      std::string result = "#version 450\n";
+      if (target_.has_s64) result += "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require\n";
+      if (target_.has_u8) result += "#extension GL_EXT_shader_8bit_storage : require\n";
+      return result + "#define PRECISE precise\n";
+    }
+    case Dialect::gles:
+      return "#version 310 es\n"
+             "#extension GL_EXT_gpu_shader5 : enable\n"
+             "precision highp float;\n"
+             "precision highp int;\n"
+             "#ifdef GL_EXT_gpu_shader5\n"
+             "#define PRECISE precise\n"
+             "#else\n"
+             "#define PRECISE\n"
+             "#endif\n";
+    case Dialect::opencl:
+      return text(target_.has_f64 ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" : "",
+                  "#pragma OPENCL FP_CONTRACT OFF\n");
+    default:
+      return "";
+  }
+}
+
+Kernel Printer::print() {
+  result_.group = target_.group;
+  result_.tiling = tiling_;
+  result_.points = has_stages_ || product_ ? 0 : has_quads_ ? 4 : 1;
+  result_.buffers.push_back(0);
+  result_.is_written.push_back(true);
+  for (std::size_t buffer = 1; buffer < program_.buffers.size(); ++buffer) {
+    bool is_read = false;
+    for (std::size_t id = 0; id < program_.ops.size(); ++id) {
+      const ir::Op& op = program_.ops[id];
+      is_read |= analysis_.is_live[id] && op.code == Code::load && op.index == static_cast<int>(buffer);
+    }
+    if (!is_read) continue;
+    result_.buffers.push_back(static_cast<int>(buffer));
+    result_.is_written.push_back(false);
+  }
+
+  // The arguments: pieces of work, words of scratch memory a workgroup, extents, scalars.
+  int word = 2;
+  std::string arguments = "int pieces = arguments[0];\n";
+  for (std::size_t buffer = 0; buffer < program_.buffers.size(); ++buffer) {
+    dims_.emplace_back();
+    for (std::size_t axis = 0; axis < program_.buffers[buffer].dims.size(); ++axis) {
+      const std::int64_t known = program_.buffers[buffer].dims[axis];
+      const int at = word++;
+      if (known >= 0) {
+        dims_.back().push_back(std::to_string(known));
+      } else {
+        dims_.back().push_back(text("d", buffer, "_", axis));
+        arguments += text("  int d", buffer, "_", axis, " = arguments[", at, "];\n");
+      }
+    }
+  }
+  std::vector<bool> is_used(program_.scalars.size());
+  for (std::size_t id = 0; id < program_.ops.size(); ++id) {
+    const ir::Op& op = program_.ops[id];
+    if (analysis_.is_live[id] && op.code == Code::scalar) is_used[static_cast<std::size_t>(op.index)] = true;
+  }
+  for (std::size_t number = 0; number < program_.scalars.size(); ++number) {
+    const Type type = program_.scalars[number].type;
+    const std::string low = words_.cast(Kept::u32, text("arguments[", word, "]"));
+    const std::string high = words_.cast(Kept::u32, text("arguments[", word + 1, "]"));
+    word += 2;
+    scalars_.push_back(text("scalar", number));
+    if (!is_used[number]) continue;
+    const Kept as_kept[] = {Kept::f32, Kept::f64, Kept::s32, Kept::s64, Kept::u32, Kept::u32, Kept::boolean};
+    const Kept of = as_kept[static_cast<int>(type)];
+    arguments += text("  ", words_.variable(of), " scalar", number, " = ", words_.from_bits(of, low, high), ";\n");
+  }
+  result_.argument_words = word;
+  result_.has_push_constants = target_.dialect == Dialect::vulkan && word * 4 <= target_.push_bytes;
+
+  if (product_) {
+    print_blocks();
+  } else if (has_stages_) {
+    print_tiles();
+  } else if (has_quads_) {
+    print_quads();
+  } else {
+    print_points();
+  }
+
+  const auto given = static_cast<int>(result_.buffers.size()) + (result_.has_scratch ? 1 : 0) +
+                     (target_.dialect == Dialect::vulkan && !result_.has_push_constants ? 1 : 0);
+  if (given > target_.most_buffers) {
+    throw Error(Errc::unsupported, text("[", program_.name, "] uses ", given, " buffers at once, and ", target_.device,
+                                        " takes at most ", target_.most_buffers));
+  }
+
+  const std::string qualifier = words_.is_glsl()                   ? "shared"
+                                : target_.dialect == Dialect::cuda ? "__shared__"
+                                                                   : "__local";
+  std::string shared;
+  const auto share = [&](std::string_view type, std::string_view array, std::int64_t elements) {
+    shared += text(words_.is_glsl() ? "" : "  ", qualifier, " ", type, " ", array, "[", elements, "];\n");
+  };
+  for (const auto& [id, where] : scratch_of_) {
+    if (where.is_shared) share(words_.type(kept(id)), where.name, where.elements);
+  }
+  if (product_) {
+    for (const std::size_t operand : {std::size_t{0}, std::size_t{1}}) {
+      share(words_.type(kept(product_->mma)), text("shared_", operand), blocking_.stride(operand) * blocking_.depth);
+    }
+  }
+  if (uses_reduction_memory_) {
+    share(words_.type(Kept::u32), "shared_low", target_.group);
+    share(words_.type(Kept::u32), "shared_high", target_.group);
+    share("int", "shared_place", target_.group);
+  }
+  const std::string base = result_.has_scratch ? "  int scratch_base = group * arguments[1];\n" : "";
+  std::string& source = result_.source;
+  source = head();
+  if (words_.is_glsl()) {
+    source +=
+        text("layout(local_size_x = ", target_.group, ") in;\n", declared_buffers(), shared, functions(body_, target_),
+             "void main() {\n", "  int lane = int(gl_LocalInvocationID.x);\n  int group = int(gl_WorkGroupID.x);\n",
+             "  int groups = int(gl_NumWorkGroups.x);\n  ", arguments, base, body_, "}\n");
+  } else {
+    const bool is_cuda = target_.dialect == Dialect::cuda;
+    source += text(
+        "struct Arguments { int words[", word, "]; };\n", functions(body_, target_),
+        is_cuda ? "extern \"C\" __global__ void kernel_main("
+                : text("__kernel __attribute__((reqd_work_group_size(", target_.group, ", 1, 1))) void kernel_main("),
+        declared_buffers(), ") {\n  const int* arguments = given.words;\n", shared,
+        is_cuda ? "  int lane = threadIdx.x, group = blockIdx.x, groups = gridDim.x;\n  "
+                : "  int lane = (int)get_local_id(0), group = (int)get_group_id(0), groups = "
+                  "(int)get_num_groups(0);\n  ",
+        arguments, base, body_, "}\n");
+  }
+  return std::move(result_);
+}
+
+Kernel print(const ir::Program& program, const Target& target, Form form) {
+  return Printer(program, target, form).print();
+}
+
+void check_types(const ir::Program& program, const Target& target) {
+  for (const ir::Buffer& buffer : program.buffers) {
+    const bool is_missing =
+        (buffer.type == Type::f64 && !target.has_f64) || (buffer.type == Type::s64 && !target.has_s64);
+    if (!is_missing) continue;
+    throw Error(Errc::unsupported, text("[", program.name, "] ", buffer.name, " is ", ir::to_string(buffer.type),
+                                        ", which ", target.device, " does not have"));
+  }
+  kept_as(program, Analysis(program, single_points(program)).is_live, target);
+}
+
+}  // namespace tessera::compile::gpu
