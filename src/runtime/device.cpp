@@ -221,10 +221,11 @@ void expect_enumerator(Enum value, Enum last, std::string_view name) {
 Buffer detail::allocate(DeviceState& device, const Shape& shape, DType dtype, bool zero) {
   expect_enumerator(dtype, DType::u8, "element type");
   const auto block = device.memory.allocate(dtype, shape);
-  if (zero && !block.is_zero) device.driver->fill_zero(block.address, shape.size_bytes(dtype));
   auto* storage = new detail::Storage(device, block);
-  auto* view = new detail::View(*storage, shape, dtype);
-  return Buffer(Ref<detail::View>::adopt(view));
+  Buffer buffer(Ref<detail::View>::adopt(new detail::View(*storage, shape, dtype)));
+  // If the device fails here, the block goes back with the buffer.
+  if (zero && !block.is_zero) device.driver->fill_zero(block.address, shape.size_bytes(dtype));
+  return buffer;
 }
 
 Buffer Device::empty(const Shape& shape, DType dtype) const { return detail::allocate(*state_, shape, dtype, false); }

@@ -242,6 +242,7 @@ inline void check_wait_ends_in_time(Api& api, const Kernels& kernels) {
 // While a call runs.
 inline void check_lose(Api& api, const Kernels& kernels) {
   const Slow slow(api, kernels);
+  auto memory = memory_with(api, counted(4));
   const std::uint64_t number = slow.submit(api);
   std::jthread waiter([&] {
     const Progress progress = api.wait(number, forever);
@@ -256,7 +257,13 @@ inline void check_lose(Api& api, const Kernels& kernels) {
   ASSERT_TRUE(later.failure);
   EXPECT_NE(later.failure->message.find("the test says so"), std::string::npos);
   EXPECT_NE(later.failure->message.find(api.info().name), std::string::npos);
-  tessera::test::expect_error(Errc::device_failure, "the test says so", [&] { slow.submit(api); });
+  const auto expect_lost = [](auto&& call) {
+    tessera::test::expect_error(Errc::device_failure, "the test says so", call);
+  };
+  expect_lost([&] { slow.submit(api); });
+  expect_lost([&] { memory_with(api, counted(4)); });
+  expect_lost([&] { values_of<std::int32_t>(api, *memory, 4); });
+  expect_lost([&] { api.fill_zero(*memory, 0, 16); });
 }
 
 }  // namespace tessera::driver::gpu::test

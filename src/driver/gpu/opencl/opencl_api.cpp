@@ -137,12 +137,17 @@ class OpenclApi final : public Api {
     return bytes <= most_buffer_bytes_ ? OpenclMemory::make(connection_, bytes) : nullptr;
   }
   void upload(Memory& to, std::size_t offset, std::span<const std::byte> from) override {
+    connection_->submissions().throw_if_lost();
     memory_of(to).upload(offset, from);
   }
   void download(std::span<std::byte> to, Memory& from, std::size_t offset) override {
+    connection_->submissions().throw_if_lost();
     memory_of(from).download(to, offset);
   }
-  void fill_zero(Memory& to, std::size_t offset, std::size_t bytes) override { memory_of(to).fill_zero(offset, bytes); }
+  void fill_zero(Memory& to, std::size_t offset, std::size_t bytes) override {
+    connection_->submissions().throw_if_lost();
+    memory_of(to).fill_zero(offset, bytes);
+  }
 
   std::unique_ptr<Module> compile(const compile::gpu::Kernel& kernel, const std::string& name) override {
     return std::make_unique<OpenclModule>(connection_, kernel, name);
@@ -162,6 +167,7 @@ class OpenclApi final : public Api {
     return submit(batch);
   }
   std::unique_ptr<Recording> record(std::span<const Dispatch> calls) override {
+    connection_->submissions().throw_if_lost();
     return std::make_unique<OpenclRecording>(*connection_, calls);
   }
   std::uint64_t submit(Recording& recording) override {
