@@ -1,5 +1,6 @@
 // Commands by number: for bindings, and wherever only an integer can be kept.
 // Expect: ^poll: completed, 2 4 6.*cancel: true, now cancelled.*wait: shape_mismatch.*there is no command 1000
+// Differs: there is no command 1000 on
 #include <tessera/tessera.hpp>
 
 #include <iostream>

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <numbers>
 #include <string>
 #include <utility>
@@ -39,13 +40,32 @@ void arange_whole_body() {
   z.store(tile::cast(scalar(0) + element_number() * scalar(1), z.dtype()));
 }
 
+// Where all elements are whole numbers of 32 bits: exact as well, and for devices that have nothing wider.
+void arange_small_body() {
+  const tile::Output z;
+  z.store(tile::cast(scalar(0) + tile::cast(element_number(), s32) * scalar(1), z.dtype()));
+}
+
+bool is_small_range(const Argument& start, const Argument& step, std::int64_t elements) {
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  const auto is_small = [](std::int64_t value) { return value >= -most && value <= most; };
+  // A start of -0.0 is one of the results.
+  if (!start.is_integer || !step.is_integer || std::signbit(start.number) != (start.integer < 0)) return false;
+  if (!is_small(start.integer) || !is_small(step.integer) || !is_small(elements)) return false;
+  return is_small(start.integer + elements * step.integer);
+}
+
 Plan plan_arange(const Call& call) {
   const Argument &start = call["start"], &step = call["step"];
+  const auto planned = [&](const char* variant, DType dtype, void (*body)()) {
+    Plan plan = row_plan(call, body);
+    plan.variant = variant;
+    plan.scalars = {{"start", dtype, start}, {"step", dtype, step}};
+    return plan;
+  };
+  if (is_small_range(start, step, call.output.shape->elements())) return planned("small", s32, arange_small_body);
   const bool is_whole = !is_float(call.output.dtype) && start.is_integer && step.is_integer;
-  Plan plan = row_plan(call, is_whole ? arange_whole_body : arange_real_body);
-  plan.variant = is_whole ? "whole" : "real";
-  plan.scalars = {{"start", is_whole ? s64 : f64, start}, {"step", is_whole ? s64 : f64, step}};
-  return plan;
+  return is_whole ? planned("whole", s64, arange_whole_body) : planned("real", f64, arange_real_body);
 }
 
 Kernel arange() {

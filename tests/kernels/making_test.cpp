@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -47,6 +48,35 @@ TYPED_TEST(MakingInteger, Arange_saturates) {
   if (sizeof(T) == 8) return;
   EXPECT_EQ(run<T>("arange", {}, {3}, {{"start", static_cast<std::int64_t>(greatest) - 1}}),
             (std::vector<T>{static_cast<T>(greatest - 1), greatest, greatest}));
+}
+
+// Around the end of what 32 bits hold, where it is computed in other ways.
+TYPED_TEST(Making, Arange_is_the_same_at_any_width) {
+  using T = TypeParam;
+  constexpr std::int64_t limit = INT32_MAX;
+  for (const std::int64_t start :
+       {limit - 4, limit - 3, limit - 2, limit, -limit, -limit - 1, -limit + 3, INT64_C(0)}) {
+    for (const std::int64_t step : {INT64_C(-1), INT64_C(0), INT64_C(1), limit / 3, limit / 4, limit, limit + 1}) {
+      std::vector<T> expected;
+      for (int i = 0; i < 3; ++i) {
+        const std::int64_t value = start + i * step;
+        if constexpr (std::is_integral_v<T>) {
+          expected.push_back(static_cast<T>(std::clamp<std::int64_t>(
+              value, Limits<T>::min(),
+              static_cast<std::int64_t>(std::min<std::uint64_t>(Limits<T>::max(), INT64_MAX)))));
+        } else {
+          expected.push_back(static_cast<T>(value));
+        }
+      }
+      EXPECT_EQ(run<T>("arange", {}, {3}, {{"start", start}, {"step", step}}), expected) << start << ' ' << step;
+    }
+  }
+}
+
+TYPED_TEST(Random, Arange_keeps_the_sign_of_a_zero) {
+  using T = TypeParam;
+  EXPECT_TRUE(std::signbit(run<T>("arange", {}, {2}, {{"start", -0.0}, {"step", -1}})[0]));
+  EXPECT_FALSE(std::signbit(run<T>("arange", {}, {2}, {{"start", 0.0}, {"step", -1}})[0]));
 }
 
 TEST(Arange, Is_exact_in_s64) {

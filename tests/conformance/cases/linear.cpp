@@ -136,6 +136,7 @@ void add_making_cases(Cases& to) {
                                                       {{"start", 5}, {"step", -2}},
                                                       {{"start", 0.25}, {"step", 0.1}},
                                                       {{"step", 0}},
+                                                      {{"start", INT32_MAX - 40'000}},
                                                       {{"start", INT64_MAX}, {"step", 3}},
                                                       {{"start", -1e9}, {"step", 1.5}}}) {
         to.push_back({"arange", {}, dtype, shape, params});
