@@ -3,6 +3,7 @@
 #include <tessera/error.hpp>
 
 #include "compile/disk_cache.hpp"
+#include "compile/dump.hpp"
 #include "compile/emitter_version.hpp"
 #include "compile/inside.hpp"
 #include "compile/llvm/plugin.hpp"
@@ -16,7 +17,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
-#include <iostream>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -49,20 +49,6 @@ const Plugin* plugin() {
     return found;
   }();
   return opened;
-}
-
-// TESSERA_DUMP=llvm,asm or all.
-bool dump_wants(std::string_view step) {
-  const char* wanted = std::getenv("TESSERA_DUMP");
-  if (!wanted) return false;
-  const std::string list = core::text(",", wanted, ",");
-  return list.find(core::text(",", step, ",")) != std::string::npos || list == ",all,";
-}
-
-void dump_show(std::string_view kernel, std::string_view step, const std::string& text) {
-  static std::mutex mutex;
-  const std::scoped_lock lock(mutex);
-  std::cerr << "== " << kernel << ": " << step << '\n' << text << (text.ends_with('\n') ? "" : "\n");
 }
 
 // All that the code depends on, as bytes.
@@ -260,12 +246,8 @@ class Jitted final : public Compiled {
 }  // namespace
 
 std::shared_ptr<const Compiled> jit(const ir::Program& program, const Tiling& tiling, const Host& host) {
-  if (dump_wants("ir")) dump_show(program.name, "ir", ir::to_string(program));
-  if (dump_wants("tiles")) {
-    std::string extents;
-    for (std::int64_t extent : tiling.extents) extents += (extent == 0 ? "whole" : std::to_string(extent)) + " ";
-    dump_show(program.name, "tiles", extents);
-  }
+  dump_program(program);
+  dump_tiles(program, tiling);
   Source source{program, tiling, host};
   std::optional<ObjectCode> code = source.code(Form::plain, "kernel");
   if (!code) return nullptr;

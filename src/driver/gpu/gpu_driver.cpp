@@ -2,6 +2,7 @@
 
 #include <tessera/error.hpp>
 
+#include "compile/dump.hpp"
 #include "core/text.hpp"
 #include "ir/analysis.hpp"
 
@@ -47,6 +48,7 @@ class GpuExecutable final : public Executable {
     if (slot.code) return *slot.code;
     auto code = std::make_unique<Code>();
     code->kernel = compile::gpu::print(program_, api.target(), form);
+    dump(code->kernel);
     code->module = api.compile(code->kernel, program_.name);
     slot.code = std::move(code);
     slot.ready.store(slot.code.get(), std::memory_order_release);
@@ -60,6 +62,13 @@ class GpuExecutable final : public Executable {
     std::unique_ptr<Code> code;
     std::atomic<const Code*> ready{nullptr};
   };
+
+  void dump(const compile::gpu::Kernel& kernel) const {
+    compile::dump_program(program_);
+    if (kernel.points == 0) compile::dump_tiles(program_, kernel.tiling);
+    if (compile::dump_wants("gpu")) compile::dump_show(program_.name, "gpu", kernel.source);
+  }
+
   const ir::Program program_;
   const compile::gpu::Choice choice_;
   std::array<Slot, 2> slots_;

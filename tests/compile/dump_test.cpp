@@ -1,0 +1,71 @@
+#include "compile/dump.hpp"
+
+#include <tessera/tessera.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+
+namespace tessera {
+namespace {
+
+class Dump : public testing::Test {
+ protected:
+  void TearDown() override { unsetenv("TESSERA_DUMP"); }
+
+  // What is shown of a kernel that no other test has compiled.
+  static std::string shown(const char* wanted, const Device& device, float number) {
+    const auto kernel =
+        tile::kernel("dumped", [number](tile::Out<float> z, tile::In<float> x) { z.store(load_like(x, z) * number); });
+    const Buffer x = device.buffer<float>({1, 2, 3}), z = device.zeros({3});
+    setenv("TESSERA_DUMP", wanted, 1);
+    testing::internal::CaptureStderr();
+    device.run(kernel, {x}, z);
+    unsetenv("TESSERA_DUMP");
+    return testing::internal::GetCapturedStderr();
+  }
+  static bool has(const std::string& text, std::string_view words) { return text.find(words) != std::string::npos; }
+};
+
+TEST_F(Dump, Steps_are_named_with_commas_or_all_at_once) {
+  const auto wants = [](const char* list, std::string_view step) {
+    setenv("TESSERA_DUMP", list, 1);
+    return compile::dump_wants(step);
+  };
+  EXPECT_FALSE(compile::dump_wants("ir"));
+  EXPECT_FALSE(wants("", "ir"));
+  EXPECT_TRUE(wants("ir", "ir"));
+  EXPECT_FALSE(wants("ir", "gpu"));
+  EXPECT_TRUE(wants("ir,gpu", "ir"));
+  EXPECT_TRUE(wants("ir,gpu", "gpu"));
+  EXPECT_FALSE(wants("ir,gpus", "gpu"));
+  EXPECT_TRUE(wants("all", "gpu"));
+}
+
+TEST_F(Dump, The_text_for_a_GPU_is_shown) {
+  float number = 1.5F;
+  for (const DeviceInfo& info : Device::devices()) {
+    if (info.backend == "cpu") continue;
+    const Device device = Device::open(info.backend);
+    const std::string text = shown("gpu", device, number += 1);
+    EXPECT_TRUE(has(text, "== dumped: gpu\n")) << info.backend << '\n' << text;
+    EXPECT_TRUE(has(text, info.backend == "opencl" ? " kernel_main(" : "void main() {")) << text;
+    EXPECT_FALSE(has(text, "== dumped: ir\n")) << text;
+    const std::string all = shown("all", device, number += 1);
+    EXPECT_TRUE(has(all, "== dumped: ir\n")) << all;
+    EXPECT_TRUE(has(all, "== dumped: gpu\n")) << all;
+    EXPECT_EQ(shown("llvm", device, number += 1), "");
+  }
+}
+
+TEST_F(Dump, Programs_and_tiles_are_shown_on_the_processor) {
+  const Device cpu = Device::open("cpu");
+  const std::string text = shown("ir,tiles", cpu, 0.5F);
+  EXPECT_TRUE(has(text, "== dumped: ir\n")) << text;
+  EXPECT_TRUE(has(text, "== dumped: tiles\n")) << text;
+  EXPECT_EQ(shown("gpu", cpu, 0.25F), "");
+}
+
+}  // namespace
+}  // namespace tessera
