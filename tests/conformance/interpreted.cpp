@@ -3,26 +3,13 @@
 #include "compile/compile.hpp"
 #include "ir/interpret.hpp"
 #include "kernels/kernel.hpp"
+#include "support/planned.hpp"
 
 #include <bit>
 
 namespace tessera::conformance {
 
 namespace {
-
-// The extents that the program may know: those of 1, and what the plan fixes.
-std::vector<std::vector<std::int64_t>> known_dims(const kernels::Plan& plan) {
-  std::vector<std::vector<std::int64_t>> dims;
-  for (const Shape& shape : plan.shapes) {
-    std::vector<std::int64_t>& known = dims.emplace_back();
-    for (const std::int64_t extent : shape) known.push_back(extent == 1 ? 1 : -1);
-  }
-  for (const auto& [buffer, axis] : plan.fixed) {
-    dims[static_cast<std::size_t>(buffer)][static_cast<std::size_t>(axis)] =
-        plan.shapes[static_cast<std::size_t>(buffer)][axis];
-  }
-  return dims;
-}
 
 // Small and odd, so that nothing fits; not so small that a long axis takes long.
 std::vector<std::int64_t> odd_tiles(const ir::Program& program, const Shape& output) {
@@ -38,14 +25,9 @@ std::vector<std::int64_t> odd_tiles(const ir::Program& program, const Shape& out
 }  // namespace
 
 Tensor interpreted(const Case& of, const Call& call) {
-  const kernels::Kernel& kernel = kernels::find(of.kernel);
-  kernels::Arguments arguments;
-  kernel.bind(of.params, arguments);
   std::vector<kernels::Operand> inputs;
   for (const Tensor& input : call.inputs) inputs.push_back({input.dtype, &input.shape});
-  const kernels::Call planned{kernel, inputs, {call.dtype, &call.shape}, arguments};
-  const kernels::Plan plan = kernel.plan(planned);
-  const ir::Program program = kernels::trace(planned, plan, known_dims(plan));
+  const auto [plan, program] = test::planned(kernels::find(of.kernel), inputs, {call.dtype, &call.shape}, of.params);
 
   Tensor result(call.dtype, call.shape);
   std::vector<Tensor> copies = call.inputs;

@@ -39,6 +39,12 @@ std::string_view Words::wrapping_type(Kept kept) const {
   return dialect_ == Dialect::opencl ? "uint" : "unsigned";
 }
 
+std::string_view Words::element(ir::Type type) const {
+  if (type == ir::Type::u8) return dialect_ == Dialect::cuda ? "unsigned char" : "uchar";
+  constexpr Kept as_kept[] = {Kept::f32, Kept::f64, Kept::s32, Kept::s64, Kept::u32};
+  return this->type(as_kept[static_cast<int>(type)]);
+}
+
 std::string Words::number(Kept kept, double value) const {
   if (kept == Kept::f32) {
     const auto narrow = static_cast<float>(value);

@@ -23,6 +23,7 @@ class Words {
   std::string_view type(Kept kept) const;
   std::string_view variable(Kept kept) const;       // the type of a variable that is rounded as it is written
   std::string_view wrapping_type(Kept kept) const;  // of the numbers that sums are computed in: in C without a sign
+  std::string_view element(ir::Type type) const;    // of a buffer, in OpenCL C and CUDA C
   std::string number(Kept kept, double value) const;
   std::string integer(Kept kept, std::int64_t value) const;
   std::string cast(Kept to, const std::string& value) const;

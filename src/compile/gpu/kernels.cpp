@@ -186,8 +186,7 @@ void Printer::print_quads() {
     const std::string vector = types[static_cast<int>(type)];
     line(text("((", vector, "*)b0)[quad] = ", four("make_" + vector), ";"));
   } else {
-    const char* types[] = {"float", "double", "int", "long", "uint", "uchar"};
-    const std::string element = types[static_cast<int>(type)];
+    const std::string_view element = words_.element(type);
     std::string list;
     for (const std::string& one : stored) list += text(list.empty() ? "" : ", ", "(", element, ")(", one, ")");
     line(text("vstore4((", element, "4)(", list, "), quad, b0);"));
@@ -223,15 +222,8 @@ std::string Printer::declared_buffers() const {
       result += text("layout(std430, ", set, "binding = ", binding, ") ", number == 0 ? "" : "readonly ", "buffer B",
                      number, " { ", element, " b", number, "[]; };\n");
     } else {
-      const bool is_cuda = target_.dialect == Dialect::cuda;
-      const char* types[] = {"float",
-                             "double",
-                             "int",
-                             is_cuda ? "long long" : "long",
-                             is_cuda ? "unsigned" : "uint",
-                             is_cuda ? "unsigned char" : "uchar"};
-      result += text(binding == 0 ? "" : ", ", is_cuda ? "" : "__global ", number == 0 ? "" : "const ",
-                     types[static_cast<int>(type)], "* b", number);
+      result += text(binding == 0 ? "" : ", ", target_.dialect == Dialect::cuda ? "" : "__global ",
+                     number == 0 ? "" : "const ", words_.element(type), "* b", number);
     }
     ++binding;
   }

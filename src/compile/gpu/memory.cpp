@@ -46,7 +46,7 @@ void Printer::store_element(const std::string& at, const std::string& value) {
   }
   const bool is_vector = words_.is_glsl() && has_quads_ && type != Type::f64 && type != Type::s64;
   const std::string element = is_vector ? text("b0[(", at, ") >> 2][(", at, ") & 3]") : text("b0[", at, "]");
-  line(text(element, " = ", type == Type::u8 ? text("(uchar)(", value, ")") : value, ";"));
+  line(text(element, " = ", type == Type::u8 ? text("(", words_.element(type), ")(", value, ")") : value, ";"));
 }
 
 // ---- Loads and picks

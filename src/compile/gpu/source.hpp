@@ -15,7 +15,7 @@ enum class Dialect : std::uint8_t {
   vulkan,  // GLSL 4.50 for Vulkan 1.2
   gles,    // GLSL ES 3.10
   opencl,  // OpenCL C 1.2
-  cuda,    // CUDA C
+  cuda,    // CUDA C, to be compiled with --fmad=false
 };
 
 // What the text depends on.
