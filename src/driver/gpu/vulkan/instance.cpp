@@ -21,7 +21,7 @@ std::atomic<std::uint64_t> error_count{0};
 VKAPI_ATTR VkBool32 VKAPI_CALL tell(VkDebugUtilsMessageSeverityFlagBitsEXT severity, VkDebugUtilsMessageTypeFlagsEXT,
                                     const VkDebugUtilsMessengerCallbackDataEXT* data, void*) {
   if (severity >= VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT) ++error_count;
-  std::fprintf(stderr, "vulkan: %s\n", data->pMessage);
+  std::fprintf(stderr, "vulkan validation: %s\n", data->pMessage);
   return VK_FALSE;
 }
 
@@ -75,7 +75,7 @@ bool Instance::open() {
   if (global_.EnumerateInstanceVersion(&version) != VK_SUCCESS || version < VK_API_VERSION_1_2) return false;
   bool is_validated = is_set("TESSERA_VULKAN_VALIDATION");
   if (is_validated && !has_validation(global_)) {
-    std::fprintf(stderr, "vulkan: TESSERA_VULKAN_VALIDATION is set, but there is no %s\n", validation_layer);
+    std::fprintf(stderr, "vulkan validation: there is no %s\n", validation_layer);
     is_validated = false;
   }
   const char* const messages = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
@@ -105,7 +105,7 @@ void Instance::listen() {
   VkDebugUtilsMessengerEXT messenger = VK_NULL_HANDLE;  // lives as long as the instance
   if (!functions_.CreateDebugUtilsMessengerEXT ||
       functions_.CreateDebugUtilsMessengerEXT(handle_, &create, nullptr, &messenger) != VK_SUCCESS) {
-    std::fprintf(stderr, "vulkan: the validation layer cannot be listened to\n");
+    std::fprintf(stderr, "vulkan validation: the layer cannot be listened to\n");
   }
 }
 
