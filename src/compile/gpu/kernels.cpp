@@ -105,15 +105,15 @@ Printer::Printer(const ir::Program& program, const Target& target, Form form)
   known_.emplace_back();
 }
 
-// What an invocation does of so many pieces. In OpenCL there are always as many invocations, and no loop is
-// needed.
+// What an invocation does of so many pieces: one, there are as many invocations. The numbers of those behind the last
+// piece may not fit into an int.
 void Printer::open_share(const std::string& piece, const std::string& pieces) {
-  const std::string first = text("int ", piece, " = group * ", target_.group, " + lane;");
-  if (target_.dialect == Dialect::opencl) {
-    line(first);
-    open(text("if (", piece, " < ", pieces, ")"));
+  if (words_.is_glsl()) {
+    line(text("int ", piece, " = group * ", target_.group, " + lane;"));
+    open(text("if (uint(", piece, ") < uint(", pieces, "))"));
   } else {
-    open(text("for (", first, " ", piece, " < ", pieces, "; ", piece, " += groups * ", target_.group, ")"));
+    line(text("int ", piece, " = (int)((unsigned)group * ", target_.group, "u + (unsigned)lane);"));
+    open(text("if ((unsigned)", piece, " < (unsigned)", pieces, ")"));
   }
 }
 
@@ -128,6 +128,65 @@ void Printer::print_points() {
   const Kept to = program_.buffers.front().type == Type::s64 ? Kept::s64 : kept(value);
   store_element("at", as(to, value, eval(value, Point(program_[value].shape.size(), "0"))));
   close();
+}
+
+// Whether a value is plain arithmetic of f32 that was read four at a time.
+bool Printer::is_vector(Id id, std::set<Id>& known) const {
+  const ir::Op& op = program_[id];
+  if (op.type != Type::f32) return false;
+  if (!known.insert(id).second) return true;
+  switch (op.code) {
+    case Code::load:
+      return quads_.contains(op.index);
+    case Code::broadcast:
+    case Code::constant:
+    case Code::scalar:
+    case Code::neg:
+    case Code::add:
+    case Code::sub:
+    case Code::mul:
+    case Code::div:
+    case Code::min:
+    case Code::max:
+      return std::ranges::all_of(op.operands, [&](Id operand) { return is_vector(operand, known); });
+    default:
+      return false;
+  }
+}
+
+// Such a value at the four points, as one vector of OpenCL C. PoCL does not find that four statements are one: relu(a +
+// b) * s over 64 MiB took 7.5 ms instead of 6.2 (by hand 6.0).
+std::string Printer::vector_of(Id id, std::map<Id, std::string>& made) {
+  if (const auto found = made.find(id); found != made.end()) return found->second;
+  const ir::Op& op = program_[id];
+  if (op.code == Code::load) return quads_.at(op.index);
+  if (op.code == Code::broadcast) return vector_of(op.operands[0], made);
+  std::string value;
+  if (op.operands.empty()) {
+    value = text("(float4)(", leaf(id, {}), ")");
+  } else if (op.code == Code::neg) {
+    value = text("-", vector_of(op.operands[0], made));
+  } else {
+    const std::string a = vector_of(op.operands[0], made), b = vector_of(op.operands[1], made);
+    switch (op.code) {
+      case Code::min:
+        value = text("(", a, " < ", b, " | ", a, " != ", a, ") ? ", a, " : ", b);
+        break;
+      case Code::max:
+        value = text("(", a, " > ", b, " | ", a, " != ", a, ") ? ", a, " : ", b);
+        break;
+      default:
+        value = text(a,
+                     op.code == Code::add   ? " + "
+                     : op.code == Code::sub ? " - "
+                     : op.code == Code::mul ? " * "
+                                            : " / ",
+                     b);
+    }
+  }
+  const std::string variable = name("v");
+  line(text("float4 ", variable, " = ", value, ";"));
+  return made[id] = variable;
 }
 
 // Four neighbours at a time, read and written together; then those that are left.
@@ -156,12 +215,14 @@ void Printer::print_quads() {
       const char* types[] = {"float4", "double4", "int4", is_cuda ? "longlong4" : "long4", "uint4", "uchar4"};
       vector = types[static_cast<int>(of)];
       line(is_cuda ? text(vector, " ", variable, " = ((const ", vector, "*)b", buffer, ")[quad];")
-                   : text(vector, " ", variable, " = vload4(quad, b", buffer, ");"));
+                   : text(vector, " ", variable, " = ((__global const ", vector, "*)b", buffer, ")[quad];"));
     }
     quads_[number] = variable;
   }
   std::vector<std::string> stored;
-  for (component_ = 0; component_ < 4; ++component_) {
+  std::set<Id> known;
+  const bool as_vector = target_.dialect == Dialect::opencl && type == Type::f32 && is_vector(value, known);
+  for (component_ = 0; component_ < 4 && !as_vector; ++component_) {
     known_.emplace_back();
     origins_ = {component_ == 0 ? declare(Kept::s32, "quad * 4") : declare(Kept::s32, text("quad * 4 + ", component_))};
     blocks_ = origins_;
@@ -172,7 +233,11 @@ void Printer::print_quads() {
   const auto four = [&](std::string_view of) {
     return text(of, "(", stored[0], ", ", stored[1], ", ", stored[2], ", ", stored[3], ")");
   };
-  if (words_.is_glsl()) {
+  if (as_vector) {
+    std::map<Id, std::string> made;
+    const std::string vector = vector_of(value, made);
+    line(text("((__global float4*)b0)[quad] = ", vector, ";"));
+  } else if (words_.is_glsl()) {
     if (type == Type::f64 || type == Type::s64) {
       for (int i = 0; i < 4; ++i) line(text("b0[quad * 4 + ", i, "] = ", stored[static_cast<std::size_t>(i)], ";"));
     } else if (type == Type::u8) {
@@ -193,9 +258,9 @@ void Printer::print_quads() {
   }
   close();
   quads_.clear();
-  // The first workgroup's: numbers of invocations behind the last point may not fit into an int.
-  open(text("for (int left = lane; group == 0 && left < (pieces & 3); left += ", target_.group, ")"));
-  line("int at = quads * 4 + left;");
+  // The first workgroup's.
+  open("if (group == 0 && lane < (pieces & 3))");
+  line("int at = quads * 4 + lane;");
   origins_ = {"at"};
   blocks_ = origins_;
   tile_dims_ = {"1"};
@@ -371,10 +436,11 @@ Kernel Printer::print() {
   std::string& source = result_.source;
   source = head();
   if (words_.is_glsl()) {
-    source +=
-        text("layout(local_size_x = ", target_.group, ") in;\n", declared_buffers(), shared, functions(body_, target_),
-             "void main() {\n", "  int lane = int(gl_LocalInvocationID.x);\n  int group = int(gl_WorkGroupID.x);\n",
-             "  int groups = int(gl_NumWorkGroups.x);\n  ", arguments, base, body_, "}\n");
+    source += text("layout(local_size_x = ", target_.group, ") in;\n", declared_buffers(), shared,
+                   functions(body_, target_), "void main() {\n",
+                   "  int lane = int(gl_LocalInvocationID.x);\n  int group = int(gl_WorkGroupID.y * gl_NumWorkGroups.x "
+                   "+ gl_WorkGroupID.x);\n",
+                   "  int groups = int(gl_NumWorkGroups.x * gl_NumWorkGroups.y);\n  ", arguments, base, body_, "}\n");
   } else {
     const bool is_cuda = target_.dialect == Dialect::cuda;
     source += text(

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -119,6 +120,8 @@ class Printer {
   void open_share(const std::string& piece, const std::string& pieces);
   void print_points();
   void print_quads();
+  bool is_vector(ir::Id id, std::set<ir::Id>& known) const;
+  std::string vector_of(ir::Id id, std::map<ir::Id, std::string>& made);
   std::string head() const;
   std::string declared_buffers() const;
 

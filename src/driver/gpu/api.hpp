@@ -5,9 +5,11 @@
 #include "compile/gpu/source.hpp"
 #include "core/failure.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -38,8 +40,23 @@ struct Dispatch {
   const Module* module = nullptr;
   std::vector<Memory*> buffers;          // as Kernel::buffers, then the scratch memory if it has some
   std::vector<std::uint32_t> arguments;  // as Kernel::arguments gives them
-  std::uint32_t groups = 1;              // workgroups, at most most_groups()
+  std::uint32_t groups = 1;              // workgroups, at most most_groups(); there may be some more of them
   bool waits = true;                     // for all calls before it in the same submission
+};
+
+// Workgroups in two dimensions, where one takes only so many: at least as many as wanted.
+struct Grid {
+  std::uint32_t x, y;
+
+  static constexpr Grid of(std::uint32_t groups, std::uint32_t most) noexcept {
+    const std::uint32_t y = (groups - 1) / most + 1;
+    return {(groups - 1) / y + 1, y};
+  }
+  // How many there can be, as far as numbers of 32 bits go.
+  static constexpr std::uint32_t most(std::uint32_t x, std::uint32_t y) noexcept {
+    return static_cast<std::uint32_t>(
+        std::min<std::uint64_t>(std::uint64_t{x} * y, std::numeric_limits<std::int32_t>::max()));
+  }
 };
 
 // Calls that are submitted together, made ready to be submitted many times, one at a time.

@@ -72,9 +72,11 @@ Found describe() {
   GLint64 block_bytes = 0;
   gl.glGetInteger64v(GL_MAX_SHADER_STORAGE_BLOCK_SIZE, &block_bytes);
   found.block_bytes = static_cast<std::size_t>(block_bytes);
-  GLint groups = 0;
-  gl.glGetIntegeri_v(GL_MAX_COMPUTE_WORK_GROUP_COUNT, 0, &groups);
-  found.most_groups = static_cast<std::uint32_t>(groups);
+  for (GLuint axis = 0; axis < 2; ++axis) {
+    GLint groups = 0;
+    gl.glGetIntegeri_v(GL_MAX_COMPUTE_WORK_GROUP_COUNT, axis, &groups);
+    found.most_groups[axis] = static_cast<std::uint32_t>(groups);
+  }
   found.group_invocations = integer(GL_MAX_COMPUTE_WORK_GROUP_INVOCATIONS);
   found.shared_bytes = integer(GL_MAX_COMPUTE_SHARED_MEMORY_SIZE);
   found.blocks =
@@ -127,7 +129,7 @@ const std::optional<Found>& device() {
     std::thread([&] {
       if (const auto context = Context::make()) described = describe();
     }).join();
-    if (described && (described->blocks == 0 || described->most_groups == 0)) described.reset();
+    if (described && (described->blocks == 0 || described->most_groups[0] == 0)) described.reset();
     return described;
   }();
   return found;

@@ -4,6 +4,7 @@
 
 #include "driver/gpu/gles/functions.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -33,7 +34,7 @@ struct Found {
   DeviceInfo info;
   std::string driver;  // all that compiled code depends on
   std::size_t block_bytes = 0;
-  std::uint32_t most_groups = 0;
+  std::array<std::uint32_t, 2> most_groups = {};  // of a dispatch, along the first two axes
   int group_invocations = 0;
   int shared_bytes = 0;
   int blocks = 0;

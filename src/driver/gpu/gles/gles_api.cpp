@@ -23,18 +23,18 @@ struct Call {
   GLint location;
   std::vector<GLuint> buffers;
   std::vector<GLint> arguments;
-  GLuint groups;
+  Grid groups;
   bool waits;
 };
 using Calls = std::vector<Call>;
 
-std::shared_ptr<const Calls> calls_of(std::span<const Dispatch> dispatches) {
+std::shared_ptr<const Calls> calls_of(std::span<const Dispatch> dispatches, std::uint32_t most_groups) {
   auto calls = std::make_shared<Calls>();
   calls->reserve(dispatches.size());
   for (const Dispatch& dispatch : dispatches) {
     const auto& module = static_cast<const GlesModule&>(*dispatch.module);
-    Call& call =
-        calls->emplace_back(Call{module.program(), module.location(), {}, {}, dispatch.groups, dispatch.waits});
+    const Grid groups = Grid::of(dispatch.groups, most_groups);
+    Call& call = calls->emplace_back(Call{module.program(), module.location(), {}, {}, groups, dispatch.waits});
     for (Memory* buffer : dispatch.buffers) call.buffers.push_back(memory_of(*buffer).object());
     if (call.location >= 0) call.arguments.assign(dispatch.arguments.begin(), dispatch.arguments.end());
   }
@@ -43,7 +43,7 @@ std::shared_ptr<const Calls> calls_of(std::span<const Dispatch> dispatches) {
 
 class GlesRecording final : public Recording {
  public:
-  explicit GlesRecording(std::span<const Dispatch> dispatches) : calls_(calls_of(dispatches)) {}
+  explicit GlesRecording(std::shared_ptr<const Calls> calls) : calls_(std::move(calls)) {}
   const std::shared_ptr<const Calls>& calls() const noexcept { return calls_; }
 
  private:
@@ -68,7 +68,7 @@ void put(const Calls& calls) {
     if (!call.arguments.empty()) {
       gl.glUniform1iv(call.location, static_cast<GLsizei>(call.arguments.size()), call.arguments.data());
     }
-    gl.glDispatchCompute(call.groups, 1, 1);
+    gl.glDispatchCompute(call.groups.x, call.groups.y, 1);
   }
   barrier();
 }
@@ -94,7 +94,9 @@ class GlesApi final : public Api {
   const DeviceInfo& info() const override { return worker_->found().info; }
   const compile::gpu::Target& target() const override { return target_; }
   std::size_t most_buffer_bytes() const override { return worker_->found().block_bytes; }
-  std::uint32_t most_groups() const override { return worker_->found().most_groups; }
+  std::uint32_t most_groups() const override {
+    return Grid::most(worker_->found().most_groups[0], worker_->found().most_groups[1]);
+  }
 
   std::unique_ptr<Memory> allocate(std::size_t bytes) override {
     return bytes <= most_buffer_bytes() ? GlesMemory::make(worker_, bytes) : nullptr;
@@ -112,10 +114,10 @@ class GlesApi final : public Api {
   }
 
   std::uint64_t submit(std::span<const Dispatch> calls) override {
-    return worker_->submit([made = calls_of(calls)] { put(*made); });
+    return worker_->submit([made = made_of(calls)] { put(*made); });
   }
   std::unique_ptr<Recording> record(std::span<const Dispatch> calls) override {
-    return std::make_unique<GlesRecording>(calls);
+    return std::make_unique<GlesRecording>(made_of(calls));
   }
   std::uint64_t submit(Recording& recording) override {
     return worker_->submit([calls = static_cast<const GlesRecording&>(recording).calls()] { put(*calls); });
@@ -126,6 +128,10 @@ class GlesApi final : public Api {
   void lose(std::string why) override { worker_->lose(why); }
 
  private:
+  std::shared_ptr<const Calls> made_of(std::span<const Dispatch> calls) const {
+    return calls_of(calls, worker_->found().most_groups[0]);
+  }
+
   std::shared_ptr<Worker> worker_;
   compile::gpu::Target target_;
 };

@@ -63,7 +63,8 @@ void Commands::record(std::span<const Dispatch> calls) {
     }
     bound = &kernel;
     bind(call, kernel);
-    device_.functions().CmdDispatch(handle(), call.groups, 1, 1);
+    const Grid grid = Grid::of(call.groups, device_.physical().properties.limits.maxComputeWorkGroupCount[0]);
+    device_.functions().CmdDispatch(handle(), grid.x, grid.y, 1);
   }
   // The end of a submission alone shows nothing to the host.
   if (!calls.empty()) barrier(VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);

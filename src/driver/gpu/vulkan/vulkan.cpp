@@ -47,7 +47,8 @@ class Vulkan final : public Api {
                                  device_.physical().most_allocation);
   }
   std::uint32_t most_groups() const override {
-    return device_.physical().properties.limits.maxComputeWorkGroupCount[0];
+    const std::uint32_t* most = device_.physical().properties.limits.maxComputeWorkGroupCount;
+    return Grid::most(most[0], most[1]);
   }
 
   std::unique_ptr<Memory> allocate(std::size_t bytes) override {
