@@ -52,16 +52,16 @@ Commands::~Commands() {
 void Commands::record(std::span<const Dispatch> calls) {
   reserve(calls);
   buffer_.begin();
-  const Kernel* bound = nullptr;
+  VkPipeline bound = VK_NULL_HANDLE;
   for (const Dispatch& call : calls) {
     const auto& kernel = static_cast<const Kernel&>(*call.module);
     if (call.waits && &call != calls.data()) {
       barrier(VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     }
-    if (&kernel != bound) {
-      device_.functions().CmdBindPipeline(handle(), VK_PIPELINE_BIND_POINT_COMPUTE, kernel.pipeline());
+    if (kernel.pipeline() != bound) {
+      bound = kernel.pipeline();
+      device_.functions().CmdBindPipeline(handle(), VK_PIPELINE_BIND_POINT_COMPUTE, bound);
     }
-    bound = &kernel;
     bind(call, kernel);
     const Grid grid = Grid::of(call.groups, device_.physical().properties.limits.maxComputeWorkGroupCount[0]);
     device_.functions().CmdDispatch(handle(), grid.x, grid.y, 1);
@@ -162,7 +162,7 @@ void Commands::bind(const Dispatch& call, const Kernel& kernel) {
     functions.CmdPushDescriptorSetKHR(handle(), VK_PIPELINE_BIND_POINT_COMPUTE, kernel.layout(), 0, 1, &write);
     return;
   }
-  const VkDescriptorSetLayout layout = kernel.set_layout();
+  VkDescriptorSetLayout layout = kernel.set_layout();
   auto allocate = structure<VkDescriptorSetAllocateInfo>(VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO);
   allocate.descriptorPool = sets_;
   allocate.descriptorSetCount = 1;
