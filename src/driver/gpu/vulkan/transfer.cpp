@@ -20,6 +20,9 @@ constexpr std::size_t zero_bytes = 8;  // at the end of each stage, for the ends
 }  // namespace
 
 struct Transfer::Stage {
+  Stage(std::unique_ptr<Block> with_memory, Device& device)
+      : memory(std::move(with_memory)), commands(device, device.physical().transfer.family, false) {}
+
   std::unique_ptr<Block> memory;
   CommandBuffer commands;
   std::uint64_t number = 0;  // of its last submission, 0 if there was none
@@ -79,8 +82,7 @@ std::unique_ptr<Transfer::Stage> Transfer::make() const {
                 core::text("no memory to copy by for the device '", device_.physical().info.name, "' (vulkan)"));
   }
   std::memset(memory->host_address() + stage_bytes, 0, zero_bytes);
-  return std::unique_ptr<Stage>(
-      new Stage{std::move(memory), CommandBuffer(device_, device_.physical().transfer.family, false)});
+  return std::make_unique<Stage>(std::move(memory), device_);
 }
 
 Transfer::Stage* Transfer::take(bool may_wait) {
