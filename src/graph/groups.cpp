@@ -34,7 +34,8 @@ Group single_group(const PipelineStage& stage, std::size_t number) {
 
 // Why a stage that is no kernel is by itself.
 std::string own_reason(const PipelineStage& stage) {
-  return stage.op == StageOp::barrier ? "a barrier" : "a function of the program's";
+  if (stage.op == StageOp::barrier) return "a barrier";
+  return stage.is_between_devices ? "a copy between devices" : "a function of the program's";
 }
 
 using Views = std::map<std::size_t, Shape>;  // how buffers are seen, if not as the kernels would

@@ -259,6 +259,7 @@ TEST_F(Devices, What_is_wrong_with_a_stage_is_said) {
   freed.copy(a, gone);
   freed.run();
   expect_error(Errc::unsupported, "stage 0 [copy] uses a buffer of another device", [&] { freed.to_json(); });
+  EXPECT_NE(freed.explain().find("a copy between devices"), std::string::npos);
   gone.free();
   expect_error(Errc::buffer_freed, "has been freed", [&] { freed.run(); });
 }
