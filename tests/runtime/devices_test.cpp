@@ -259,9 +259,14 @@ TEST_F(Devices, What_is_wrong_with_a_stage_is_said) {
   freed.copy(a, gone);
   freed.run();
   expect_error(Errc::unsupported, "stage 0 [copy] uses a buffer of another device", [&] { freed.to_json(); });
-  EXPECT_NE(freed.explain().find("a copy between devices"), std::string::npos);
   gone.free();
   expect_error(Errc::buffer_freed, "has been freed", [&] { freed.run(); });
+}
+
+TEST_F(Devices, A_stage_that_copies_is_explained) {
+  Pipeline pipeline(here);
+  pipeline.add("neg", {a}, a).copy(a, there.zeros({4}));
+  EXPECT_NE(pipeline.explain().find("a copy between devices"), std::string::npos) << pipeline.explain();
 }
 
 TEST_F(Devices, Copies_of_many_threads_in_all_directions_end) {
