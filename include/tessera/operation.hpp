@@ -365,7 +365,8 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
   }
   // By its name: the first tensor is the output, the others are the inputs.
   DeviceOperation apply(std::string_view kernel, Params params = {}) && {
-    return make<detail::ApplyNode<T>>(take_node(), kernel, std::move(params), &detail::collect_tensors<T>);
+    using Call = detail::NamedCall<T>;
+    return make<detail::ApplyNode<T, Call>>(take_node(), Call{std::string(kernel), std::move(params)});
   }
 
   // The values of a std::tuple as operations of their own, in a std::tuple. They share one execution: the first that is
@@ -498,9 +499,8 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
     constexpr bool fits =
         detail::check_arguments(static_cast<const tile::KernelOf<Param...>*>(nullptr), static_cast<const T*>(nullptr));
     if constexpr (fits) {
-      return make<detail::ApplyNode<T>>(
-          take_node(), kernel,
-          +[](const T& values, detail::KernelArguments& to) { detail::collect_arguments<Param...>(values, to); }, grid);
+      using Call = detail::KernelCall<T, Param...>;
+      return make<detail::ApplyNode<T, Call>>(take_node(), Call{kernel, grid});
     } else {
       return std::move(*this);
     }
@@ -563,7 +563,7 @@ DeviceOperation<Tensor<T>> ones(const Shape& shape) {
 }
 template <Element T>
 DeviceOperation<Tensor<T>> empty(const Shape& shape) {
-  return DeviceOperation<Tensor<T>>(detail::TypedNodePtr<Tensor<T>>(new detail::SourceNode<T>("", shape, {})));
+  return DeviceOperation<Tensor<T>>(detail::TypedNodePtr<Tensor<T>>(new detail::EmptyNode<T>(shape)));
 }
 // start, start + step, … : so many.
 template <Element T>

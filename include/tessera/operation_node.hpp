@@ -117,9 +117,10 @@ struct KernelWork {
   std::string_view name = {};
   const TensorHandle* output = nullptr;
   std::span<const TensorHandle* const> inputs = {};
-  Params* params = nullptr;     // moved from
-  const Shape* tile = nullptr;  // of the output's tiles; null: the compiler's choice
-  const Shape* grid = nullptr;  // instead: how many tiles along each axis
+  Params* params = nullptr;            // by their names: moved from; or
+  std::span<const Value> values = {};  // of all of the kernel's parameters, in their order
+  const Shape* tile = nullptr;         // of the output's tiles; null: the compiler's choice
+  const Shape* grid = nullptr;         // instead: how many tiles along each axis
 };
 
 struct TaskContext;

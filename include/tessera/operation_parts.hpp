@@ -120,22 +120,37 @@ T copy_of(const T& value) {
   }
 }
 
-// A new tensor that a kernel without inputs fills, or nothing does.
+// A new tensor that nothing has written.
+template <Element T>
+class EmptyNode final : public TypedNode<Tensor<T>> {
+ public:
+  explicit EmptyNode(const Shape& shape) : shape_(shape) {
+    shape.size_bytes(dtype_of<T>);  // throws if it does not fit
+    this->set_direct(0);
+  }
+  bool step(Evaluation& evaluation) override {
+    this->value.emplace(evaluation.make(shape_, dtype_of<T>));
+    return true;
+  }
+
+ private:
+  Shape shape_;
+};
+
+// A new tensor that a kernel without inputs fills.
 template <Element T>
 class SourceNode final : public TypedNode<Tensor<T>> {
  public:
   SourceNode(std::string_view kernel, const Shape& shape, Params params)
       : kernel_(kernel), shape_(shape), params_(std::move(params)) {
     shape.size_bytes(dtype_of<T>);  // throws if it does not fit
-    this->set_direct(kernel.empty() ? 0 : 1);
+    this->set_direct(1);
   }
   bool step(Evaluation& evaluation) override {
-    const TensorHandle made = evaluation.make(shape_, dtype_of<T>);
-    if (!kernel_.empty()) {
-      Params params = is_kept_ ? params_ : std::move(params_);
-      evaluation.run({.name = kernel_, .output = &made, .params = &params});
-    }
-    this->value.emplace(Tensor<T>(made));
+    TensorHandle made = evaluation.make(shape_, dtype_of<T>);
+    Params params = is_kept_ ? params_ : std::move(params_);
+    evaluation.run({.name = kernel_, .output = &made, .params = &params});
+    this->value.emplace(std::move(made));
     return true;
   }
   void keep() override { is_kept_ = true; }
@@ -274,37 +289,6 @@ class AllNode final : public TypedNode<std::vector<T>> {
   std::vector<TypedNode<T>*> sources_;
 };
 
-// What a kernel takes of a tuple.
-struct KernelArguments {
-  const TensorHandle* output = nullptr;
-  std::array<const TensorHandle*, 8> first_inputs;
-  std::vector<const TensorHandle*> all_inputs;  // if there are more
-  std::size_t input_count = 0;
-  Params params;
-  const Shape* tile = nullptr;
-
-  void add_input(const TensorHandle& tensor) {
-    if (input_count < first_inputs.size()) {
-      first_inputs[input_count] = &tensor;
-    } else {
-      if (all_inputs.empty()) all_inputs.assign(first_inputs.begin(), first_inputs.end());
-      all_inputs.push_back(&tensor);
-    }
-    ++input_count;
-  }
-  void run(Evaluation& evaluation, const tile::Kernel* kernel, std::string_view name, const Shape* grid) {
-    const std::span<const TensorHandle* const> inputs =
-        all_inputs.empty() ? std::span<const TensorHandle* const>(first_inputs.data(), input_count) : all_inputs;
-    evaluation.run({.kernel = kernel,
-                    .name = name,
-                    .output = output,
-                    .inputs = inputs,
-                    .params = &params,
-                    .tile = tile,
-                    .grid = grid});
-  }
-};
-
 template <class P>
 struct ParameterTraits;
 template <Element T>
@@ -321,9 +305,9 @@ struct ParameterTraits<tile::Out<T>> {
     return TensorTraits<A>::is_owned && std::is_same_v<ElementOf<A>, T>;
   }
   template <class A>
-  static void add(const A& argument, KernelArguments& to) {
-    to.output = &handle_of(argument);
-    if constexpr (requires { argument.tile(); }) to.tile = &argument.tile();
+  static void add(const A& argument, KernelWork& work, const TensorHandle**&, Value*&) {
+    work.output = &handle_of(argument);
+    if constexpr (requires { argument.tile(); }) work.tile = &argument.tile();
   }
 };
 template <Element T>
@@ -336,8 +320,8 @@ struct ParameterTraits<tile::In<T>> {
     return std::is_same_v<ElementOf<A>, T>;
   }
   template <class A>
-  static void add(const A& argument, KernelArguments& to) {
-    to.add_input(handle_of(argument));
+  static void add(const A& argument, KernelWork&, const TensorHandle**& input, Value*&) {
+    *input++ = &handle_of(argument);
   }
 };
 template <Element T, tile::detail::Name name>
@@ -348,8 +332,8 @@ struct ParameterTraits<tile::Scalar<T, name>> {
     return std::is_arithmetic_v<A>;
   }
   template <class A>
-  static void add(const A& argument, KernelArguments& to) {
-    to.params.set(name.value, Value(argument));
+  static void add(const A& argument, KernelWork&, const TensorHandle**&, Value*& value) {
+    *value++ = Value(argument);
   }
 };
 
@@ -381,48 +365,62 @@ constexpr std::size_t output_of() {
   return 0;
 }
 
+// Runs a kernel on these values, one for each of its parameters.
+template <class... Param, class... T>
+void run_kernel(Evaluation& evaluation, const tile::Kernel& kernel, const Shape& grid, const T&... values) {
+  constexpr std::size_t input_count = (std::size_t{0} + ... + (std::derived_from<Param, tile::Input> ? 1 : 0));
+  std::array<const TensorHandle*, input_count> inputs;
+  std::array<Value, sizeof...(Param) - input_count - 1> scalars;
+  KernelWork work{.kernel = &kernel, .inputs = inputs, .values = scalars, .grid = grid.rank() > 0 ? &grid : nullptr};
+  const TensorHandle** input = inputs.data();
+  Value* scalar = scalars.data();
+  (ParameterTraits<Param>::add(values, work, input, scalar), ...);
+  evaluation.run(work);
+}
+
+// A kernel on the values of a tuple.
+template <class Tuple, class... Param>
+struct KernelCall {
+  tile::Kernel kernel;
+  Shape grid;
+  void operator()(Evaluation& evaluation, const Tuple& values) {
+    std::apply([&](const auto&... value) { run_kernel<Param...>(evaluation, kernel, grid, value...); }, values);
+  }
+};
+
+// The same by name: the first tensor is the output, the others are the inputs.
+template <class Tuple>
+struct NamedCall {
+  std::string name;
+  Params params;
+  void operator()(Evaluation& evaluation, const Tuple& values) {
+    std::vector<const TensorHandle*> tensors;
+    for_each_tensor(values, [&](const TensorHandle& tensor) { tensors.push_back(&tensor); });
+    if (tensors.empty()) throw Error(Errc::count_mismatch, "a kernel needs a tensor to write");
+    Params given = params;
+    evaluation.run({.name = name, .output = tensors[0], .inputs = std::span(tensors).subspan(1), .params = &given});
+  }
+};
+
 // Runs a kernel on the values of a tuple, which it passes on.
-template <class T>
+template <class T, class Call>
 class ApplyNode final : public TypedNode<T> {
  public:
-  using Collect = void (*)(const T& values, KernelArguments& to);
-
-  ApplyNode(TypedNodePtr<T> source, const tile::Kernel& kernel, Collect collect, const Shape& grid)
-      : source_(source.get()), kernel_(kernel), collect_(collect), grid_(grid) {
+  ApplyNode(TypedNodePtr<T> source, Call call) : source_(source.get()), call_(std::move(call)) {
     this->set_direct(1);
     this->add_child(std::move(source));
   }
-  ApplyNode(TypedNodePtr<T> source, std::string_view name, Params params, Collect collect)
-      : source_(source.get()), name_(name), params_(std::move(params)), collect_(collect) {
-    this->set_direct(1);
-    this->add_child(std::move(source));
-  }
-
   bool step(Evaluation& evaluation) override {
     T values = source_->take();
-    KernelArguments arguments;
-    arguments.params = params_;
-    collect_(values, arguments);
-    arguments.run(evaluation, kernel_ ? &*kernel_ : nullptr, name_, grid_.rank() > 0 ? &grid_ : nullptr);
+    call_(evaluation, values);
     this->value.emplace(std::move(values));
     return true;
   }
 
  private:
   TypedNode<T>* source_;
-  std::optional<tile::Kernel> kernel_;
-  std::string name_;
-  Params params_;
-  Collect collect_;
-  Shape grid_;
+  Call call_;
 };
-
-template <class... P, class T>
-void collect_arguments(const T& values, KernelArguments& to) {
-  [&]<std::size_t... I>(std::index_sequence<I...>) {
-    (ParameterTraits<P>::add(std::get<I>(values), to), ...);
-  }(std::index_sequence_for<P...>{});
-}
 
 // A kernel called with operations and values: passes its output on. All in one node, since programs make many of these.
 template <class Tuple, class... Param>
@@ -440,11 +438,7 @@ class KernelNode<std::tuple<T...>, Param...> final
   }
   bool step(Evaluation& evaluation) override {
     constexpr std::size_t output = output_of<Param...>();
-    KernelArguments arguments;
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (ParameterTraits<Param>::add(std::get<I>(items_).look(), arguments), ...);
-    }(std::index_sequence_for<Param...>{});
-    arguments.run(evaluation, &kernel_, {}, grid_.rank() > 0 ? &grid_ : nullptr);
+    std::apply([&](const auto&... item) { run_kernel<Param...>(evaluation, kernel_, grid_, item.look()...); }, items_);
     this->value.emplace(std::get<output>(items_).take());
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       ((I == output ? void() : std::get<I>(items_).drop()), ...);
@@ -459,9 +453,8 @@ class KernelNode<std::tuple<T...>, Param...> final
   TypedNodePtr<Tuple> take_all() {
     TypedNodePtr<Tuple> zip(new ZipNode<T...>(std::move(items_)));
     this->give_children_to(*zip);
-    return TypedNodePtr<Tuple>(new ApplyNode<Tuple>(
-        std::move(zip), kernel_,
-        +[](const Tuple& values, KernelArguments& to) { collect_arguments<Param...>(values, to); }, grid_));
+    using Call = KernelCall<Tuple, Param...>;
+    return TypedNodePtr<Tuple>(new ApplyNode<Tuple, Call>(std::move(zip), Call{kernel_, grid_}));
   }
 
  private:
@@ -469,19 +462,6 @@ class KernelNode<std::tuple<T...>, Param...> final
   Shape grid_;
   std::tuple<Item<T>...> items_;
 };
-
-// The first tensor is the output, the others are the inputs.
-template <class T>
-void collect_tensors(const T& values, KernelArguments& to) {
-  for_each_tensor(values, [&](const TensorHandle& tensor) {
-    if (to.output) {
-      to.add_input(tensor);
-    } else {
-      to.output = &tensor;
-    }
-  });
-  if (!to.output) throw Error(Errc::count_mismatch, "a kernel needs a tensor to write");
-}
 
 // One of the values of a tuple whose making several operations share.
 template <class Tuple, std::size_t I>

@@ -19,7 +19,7 @@ class TESSERA_API TensorHandle {
  public:
   TensorHandle() noexcept = default;
   TensorHandle(const Buffer& buffer, DType dtype);
-  TensorHandle(Ref<TensorState> state, const Shape& shape) noexcept : state_(std::move(state)), shape_(shape) {}
+  explicit TensorHandle(Ref<TensorState> state) noexcept : state_(std::move(state)) {}
 
   const Shape& shape() const;
   TensorHandle reshape(const Shape& shape) const;
@@ -33,7 +33,6 @@ class TESSERA_API TensorHandle {
 
  private:
   Ref<TensorState> state_;
-  Shape shape_;
 };
 
 }  // namespace detail

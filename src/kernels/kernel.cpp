@@ -184,19 +184,34 @@ void Kernel::set_defaults() {
   for (const ParamSpec& spec : params) defaults.push_back(to_argument(spec.default_value));
 }
 
-void Kernel::bind(const Params& given, Arguments& arguments) const {
+Params Given::named(const Kernel& kernel) const {
+  if (params_) return *params_;
+  Params made;
+  for (std::size_t i = 0; i < values_.size(); ++i) made.set(kernel.params[i].name, values_[i]);
+  return made;
+}
+
+void Kernel::bind(const Given& given, Arguments& arguments) const {
+  const auto checked = [this](const ParamSpec& spec, const Value& value) {
+    Argument argument = to_argument(value);
+    if (spec.kind != Kind::number || !value.is_number() || !spec.allows(argument.number)) [[unlikely]]
+      check_value(*this, spec, value);
+    argument.is_given = true;
+    return argument;
+  };
+  if (!given.params()) {
+    const std::span<const Value> values = given.values();
+    for (std::size_t i = 0; i < values.size(); ++i) arguments.push_back(checked(params[i], values[i]));
+    return;
+  }
   arguments.assign(defaults.data(), defaults.size());
-  for (const Param& param : given) {
+  for (const Param& param : *given.params()) {
     const auto spec = std::ranges::find(params, param.name, &ParamSpec::name);
     if (spec == params.end()) [[unlikely]]
       throw_unknown(*this, param);
-    Argument argument = to_argument(param.value);
-    if (spec->kind != Kind::number || !param.value.is_number() || !spec->allows(argument.number)) [[unlikely]]
-      check_value(*this, *spec, param.value);
-    argument.is_given = true;
-    arguments[static_cast<std::size_t>(spec - params.begin())] = argument;
+    arguments[static_cast<std::size_t>(spec - params.begin())] = checked(*spec, param.value);
   }
-  if (given.size() == params.size()) return;
+  if (given.params()->size() == params.size()) return;
   for (std::size_t i = 0; i < params.size(); ++i) {
     if (params[i].is_required && !arguments[i].is_given) {
       throw Error(Errc::invalid_parameter,

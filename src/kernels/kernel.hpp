@@ -47,6 +47,22 @@ inline std::uint64_t scalar_bits(DType dtype, const Argument& argument) {
 // Those of a call; the first few need no allocation.
 using Arguments = core::InlineVector<Argument, 4>;
 
+// The parameters that a call is given: some by their names, or all of them, in the kernel's order. Looks at what others
+// hold.
+class Given {
+ public:
+  Given(const Params& params) noexcept : params_(&params) {}  // NOLINT(google-explicit-constructor)
+  explicit Given(std::span<const Value> values) noexcept : values_(values) {}
+
+  const Params* params() const noexcept { return params_; }  // null: in order
+  std::span<const Value> values() const noexcept { return values_; }
+  Params named(const Kernel& kernel) const;
+
+ private:
+  const Params* params_ = nullptr;
+  std::span<const Value> values_;
+};
+
 struct ParamSpec {
   enum class Kind : std::uint8_t { number, integer, boolean, string, numbers, integers };  // the last two: lists
 
@@ -137,7 +153,7 @@ struct Kernel {
       throw_count(given);
   }
   // The parameters' values, in the order of `params`, with their defaults.
-  void bind(const Params& given, Arguments& arguments) const;
+  void bind(const Given& given, Arguments& arguments) const;
   KernelInfo info() const;
 
   [[noreturn]] void throw_count(std::size_t given) const;

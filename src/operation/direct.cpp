@@ -20,9 +20,7 @@ class Operand {
   Operand() = default;
   explicit Operand(const TensorHandle& tensor) {
     if (tensor.state()) plain_ = tensor.state()->plain();
-    if (plain_ && plain_->shape() == tensor.shape()) return;
-    plain_ = nullptr;
-    own_ = tensor.buffer();
+    if (!plain_) own_ = tensor.buffer();
   }
   const Buffer& buffer() const noexcept { return plain_ ? *plain_ : own_; }
 
@@ -79,13 +77,13 @@ void DirectEvaluation::run(const KernelWork& work) {
       many.push_back(work.inputs[i]->buffer());
     }
   }
-  command_ = device_->submit({.kernel = work.name,
-                              .tile_kernel = work.kernel,
-                              .inputs = is_few ? BufferList::of_pointers(pointers.data(), count) : BufferList(many),
-                              .output = output.buffer(),
-                              .params = *work.params,
-                              .stream = options_.stream.state(),
-                              .tile = tile});
+  command_ = device_->start({.kernel = work.name,
+                             .tile_kernel = work.kernel,
+                             .inputs = is_few ? BufferList::of_pointers(pointers.data(), count) : BufferList(many),
+                             .output = output.buffer(),
+                             .params = work.params ? kernels::Given(*work.params) : kernels::Given(work.values),
+                             .stream = options_.stream.state(),
+                             .tile = tile});
 }
 
 void DirectEvaluation::refuse() { throw Error(Errc::internal, "an operation that is not evaluated directly was"); }

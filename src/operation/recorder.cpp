@@ -143,7 +143,7 @@ TensorHandle Recorder::make(const Shape& shape, DType dtype) {
   state->set_recorder(self_.lock());
   state->number = operands_.size();
   operands_.push_back({.tensor = state, .buffer = {}, .is_promised = true});
-  return {std::move(state), shape};
+  return TensorHandle(std::move(state));
 }
 
 // A graph that pins too much memory is cut and run.
@@ -163,8 +163,8 @@ void Recorder::check_room(std::size_t bytes) {
 }
 
 std::size_t Recorder::operand_of(const TensorHandle& tensor) {
-  TensorState* state = tensor.state();
-  if (!state) throw Error(Errc::invalid_argument, "a tensor that was moved from");
+  if (!tensor.state()) throw Error(Errc::invalid_argument, "a tensor that was moved from");
+  TensorState* state = &tensor.state()->memory();
   if (state->number < operands_.size() && operands_[state->number].tensor.get() == state) return state->number;
   const std::shared_ptr<Recorder> other = state->recorder();
   if (other && other.get() != this) other->flush();
@@ -190,7 +190,8 @@ void Recorder::add(const KernelWork& work) {
   if (call_count_ == calls_.size()) calls_.emplace_back();
   Call& call = calls_[call_count_];
   call.kernel = work.kernel ? &kernels::of(*work.kernel) : &kernels::find(work.name);
-  call.params = std::move(*work.params);
+  call.params = work.params ? std::move(*work.params) : Params();
+  call.values.assign(work.values.begin(), work.values.end());
   set_tile(work, call.tile);
   call.uses.clear();
   call.uses.push_back({operand_of(*work.output), work.output->shape()});
@@ -309,7 +310,7 @@ void Recorder::submit_one(const Call& call) {
                              .tile_kernel = nullptr,
                              .inputs = std::span<const Buffer>(inputs),
                              .output = output,
-                             .params = call.params,
+                             .params = call.given(),
                              .stream = stream_.state(),
                              .tile = call.tile,
                              .known = call.kernel}));
@@ -371,6 +372,7 @@ std::string Recorder::key() const {
       key.add(std::string_view(param.name));
       key.add(param.value);
     }
+    for (const Value& value : call.values) key.add(value);
     key.add(call.tile.size());
     for (const std::int64_t extent : call.tile) key.add(static_cast<std::uint64_t>(extent));
   }
@@ -394,7 +396,7 @@ std::shared_ptr<const PipelineVariant> Recorder::plan() const {
     graph::PipelineStage& stage = graph.stages.emplace_back();
     stage.label = call.kernel->name;
     stage.kernel = call.kernel;
-    stage.params = call.params;
+    stage.params = call.given().named(*call.kernel);
     stage.tile = call.tile;
     for (std::size_t i = 0; i < call.uses.size(); ++i) {
       const std::size_t number = numbers_[call.uses[i].operand];

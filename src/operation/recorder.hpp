@@ -28,11 +28,16 @@ struct TensorState : core::Pooled<TensorState> {
   TensorState(DeviceState& on, const Shape& with_shape, DType with_dtype)
       : device(&on), shape(with_shape), dtype(with_dtype) {}
   explicit TensorState(const Buffer& memory);
+  // Another shape for the same memory.
+  TensorState(TensorState& of, const Shape& seen);
 
   std::atomic<std::uint32_t> refs{1};
   const Ref<DeviceState> device;
   const Shape shape;
   const DType dtype;
+
+  // The one whose memory it is, which all of the rest is about: itself, if it is not another's reshaped.
+  TensorState& memory() noexcept { return base_ ? *base_ : *this; }
 
   // The memory, if there is any, or why it has not what it should have.
   struct Contents {
@@ -53,6 +58,7 @@ struct TensorState : core::Pooled<TensorState> {
   std::size_t number = 0;  // in the recorder that made it
 
  private:
+  const Ref<TensorState> base_;
   SpinLock lock_;
   std::atomic<bool> is_plain_{false};
   Contents contents_;
@@ -122,8 +128,11 @@ class Recorder {
   struct Call {
     const kernels::Kernel* kernel = nullptr;  // null: nobody needs it
     std::vector<Use> uses;                    // the output, then the inputs
-    Params params;
+    Params params;                            // by their names; or
+    std::vector<Value> values;                // of all parameters
     std::vector<std::int64_t> tile;
+
+    kernels::Given given() const noexcept { return values.empty() ? kernels::Given(params) : kernels::Given(values); }
   };
   static constexpr std::size_t none = ~std::size_t{0};
 

@@ -561,7 +561,7 @@ void RunState::wake(OperationNode& node, std::exception_ptr failure) {
 
 void RunState::expect_sound(const TensorHandle& tensor) {
   if (!tensor.state()) return;
-  const TensorState::Contents contents = tensor.state()->contents();
+  const TensorState::Contents contents = tensor.state()->memory().contents();
   if (contents.failure) throw Error(contents.failure);
   if (!contents.buffer) return;
   Storage& storage = *contents.buffer.view()->storage;

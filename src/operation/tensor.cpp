@@ -22,6 +22,9 @@ TensorState::TensorState(const Buffer& memory)
       is_plain_(true),
       contents_{memory, nullptr} {}
 
+TensorState::TensorState(TensorState& of, const Shape& seen)
+    : device(of.device), shape(seen), dtype(of.dtype), base_(&of) {}
+
 TensorState::Contents TensorState::contents() {
   const std::scoped_lock lock(lock_);
   return contents_;
@@ -64,30 +67,28 @@ TensorHandle::TensorHandle(const Buffer& buffer, DType dtype) {
     throw Error(Errc::dtype_mismatch, text("[Tensor] the buffer is ", describe(view), ", not ", to_string(dtype)));
   }
   state_ = Ref<TensorState>::adopt(new TensorState(buffer));
-  shape_ = view.shape;
 }
 
-const Shape& TensorHandle::shape() const {
-  state_of(state_, "shape");
-  return shape_;
-}
+const Shape& TensorHandle::shape() const { return state_of(state_, "shape").shape; }
 
 TensorHandle TensorHandle::reshape(const Shape& shape) const {
-  state_of(state_, "reshape");
-  if (shape.elements() != shape_.elements()) {
-    throw Error(Errc::shape_mismatch, text("[reshape] ", to_string(shape_), " has ", shape_.elements(), " elements, ",
-                                           to_string(shape), " would have ", shape.elements()));
+  TensorState& state = state_of(state_, "reshape");
+  if (shape.elements() != state.shape.elements()) {
+    throw Error(Errc::shape_mismatch, text("[reshape] ", to_string(state.shape), " has ", state.shape.elements(),
+                                           " elements, ", to_string(shape), " would have ", shape.elements()));
   }
-  return {state_, shape};
+  return TensorHandle(shape == state.memory().shape ? Ref<TensorState>(&state.memory())
+                                                    : Ref<TensorState>::adopt(new TensorState(state.memory(), shape)));
 }
 
 Buffer TensorHandle::buffer() const {
-  TensorState& state = state_of(state_, "buffer");
-  if (const Buffer* plain = state.plain(); plain && plain->shape() == shape_) return *plain;
-  if (const std::shared_ptr<Recorder> recorder = state.recorder()) recorder->flush();
-  const TensorState::Contents contents = state.contents();
+  const TensorState& state = state_of(state_, "buffer");
+  TensorState& memory = state_->memory();
+  if (const Buffer* plain = memory.plain(); plain && &memory == &state) return *plain;
+  if (const std::shared_ptr<Recorder> recorder = memory.recorder()) recorder->flush();
+  const TensorState::Contents contents = memory.contents();
   if (contents.failure) throw Error(contents.failure);
-  return contents.buffer.shape() == shape_ ? contents.buffer : contents.buffer.reshape(shape_);
+  return &memory == &state ? contents.buffer : contents.buffer.reshape(state.shape);
 }
 
 DeviceState* TensorHandle::device_state() const noexcept { return state_ ? state_->device.get() : nullptr; }

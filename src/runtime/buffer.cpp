@@ -205,7 +205,7 @@ Command Buffer::copy_to(const Buffer& target) const {
   const View &from = view_of(*this, "copy_to"), &to = view_of(target, "copy_to");
   detail::DeviceState& target_device = *to.storage->device;
   if (from.storage->device == to.storage->device) {
-    return Command(target_device.submit({"copy", nullptr, {*this}, target, {}}));
+    return Command(target_device.submit({"copy", nullptr, {*this}, target, Params()}));
   }
   try {
     if (from.dtype != to.dtype || from.shape != to.shape) {

@@ -152,7 +152,7 @@ void Calls::set_ready(const Kernel& kernel, DType dtype, Ready entry) {
   place.store(ready_entries_.back().get(), std::memory_order_release);
 }
 
-const CallProgram& Calls::resolve(const Kernel& kernel, std::span<const Operand> operands, const Params& params,
+const CallProgram& Calls::resolve(const Kernel& kernel, std::span<const Operand> operands, const kernels::Given& params,
                                   driver::Launch& launch, std::span<const std::int64_t> tile) {
   kernel.check_count(operands.size() - 1);
   if (!tile.empty()) kernels::check_tile(kernel, operands[0], tile);

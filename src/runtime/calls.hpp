@@ -42,7 +42,8 @@ class Calls {
   // Checks a call (the output is the first of the operands) and sets the launch's executable, extents and scalars.
   // Throws an Error that names the culprit. `tile`: the tiles that the caller wants, if it does.
   const CallProgram& resolve(const kernels::Kernel& kernel, std::span<const kernels::Operand> operands,
-                             const Params& params, driver::Launch& launch, std::span<const std::int64_t> tile = {});
+                             const kernels::Given& params, driver::Launch& launch,
+                             std::span<const std::int64_t> tile = {});
 
  private:
   struct Ready {

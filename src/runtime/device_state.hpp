@@ -40,12 +40,14 @@ struct DeviceState {
     const tile::Kernel* tile_kernel;  // instead of a name, if not null
     const BufferList& inputs;
     const Buffer& output;
-    const Params& params;
+    kernels::Given params;
     StreamState* stream = nullptr;
     std::span<const std::int64_t> tile = {};
     const kernels::Kernel* known = nullptr;  // the kernel itself, if it has been looked up
   };
   Ref<Node> submit(const Call& call);
+  // The same without a command for what was so little that it is done: nothing then. Throws what is wrong with it.
+  Ref<Node> start(const Call& call);
   void run(const Call& call);
   // A call that has passed all checks but those that need the order lock.
   struct Prepared {
@@ -133,8 +135,9 @@ struct DeviceState {
 
  private:
   bool is_known(CommandId id, const Outcome& outcome) const noexcept;
-  // `blocks`: the caller waits for it. The command, or nothing if it blocks and is done already.
-  Ref<Node> enqueue(const Call& call, Prepared& prepared, bool blocks);
+  // What the caller wants: a command in any case; or one only if it is not done yet, to wait for; or it waits now.
+  enum class Wants : std::uint8_t { command, end, end_now };
+  Ref<Node> enqueue(const Call& call, Prepared& prepared, Wants wants);
   Ref<Node> start_host(HostWork& work, bool blocks);
 };
 

@@ -235,13 +235,19 @@ Ref<Node> DeviceState::submit(const Call& call) {
   } catch (const Error& error) {
     return refuse(prepared.kernel ? prepared.kernel->name : "unknown", Status::failed, error.failure());
   }
-  return enqueue(call, prepared, false);
+  return enqueue(call, prepared, Wants::command);
+}
+
+Ref<Node> DeviceState::start(const Call& call) {
+  Prepared prepared;
+  prepare(*this, call, prepared);
+  return enqueue(call, prepared, Wants::end);
 }
 
 void DeviceState::run(const Call& call) {
   Prepared prepared;
   prepare(*this, call, prepared);
-  const Ref<Node> command = enqueue(call, prepared, true);
+  const Ref<Node> command = enqueue(call, prepared, Wants::end_now);
   if (!command) return;
   wait(*command, Clock::time_point::max());
   throw_if_failed(*command);
@@ -259,7 +265,7 @@ Ref<Node> DeviceState::refuse(std::string_view label, Status status, core::Failu
   return ended;
 }
 
-Ref<Node> DeviceState::enqueue(const Call& call, Prepared& prepared, bool blocks) {
+Ref<Node> DeviceState::enqueue(const Call& call, Prepared& prepared, Wants wants) {
   const std::string_view label = prepared.kernel->name;
   StreamState* stream = call.stream;
   bool is_dropped = false;
@@ -281,7 +287,7 @@ Ref<Node> DeviceState::enqueue(const Call& call, Prepared& prepared, bool blocks
     const Status status = failure ? Status::failed : Status::completed;
     const CommandId id = last_id;
     Ref<Node> ended;
-    if (!blocks || failure) ended = ended_command(*this, label, status, std::move(failure));
+    if (wants == Wants::command || failure) ended = ended_command(*this, label, status, std::move(failure));
     lock.unlock();
     if (trace) trace_end(*trace, {number, id, label, prepared.launch.bytes, status});
     if (stream) stream->left_at_once();
@@ -311,7 +317,7 @@ Ref<Node> DeviceState::enqueue(const Call& call, Prepared& prepared, bool blocks
   // Dropped before it could begin, it takes its place all the same: its output is poisoned in its turn.
   if (is_dropped) cancel(node, Errc::cancelled, dropped);
   if (node.arm()) {
-    if (blocks && may_run_here) {
+    if (wants == Wants::end_now && may_run_here) {
       const DeviceQueue::Attended attended(node);
       execute(node);
     } else if (starts_at_once(node)) {
