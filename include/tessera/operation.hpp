@@ -232,31 +232,23 @@ class RunAwaiter<T, Anywhere> final : public RunAwaiterBase<T>, private Run::Obs
 template <class T>
 struct AsOperation {
   using Value = std::remove_cvref_t<T>;
-  static Item<Value> item(T&& value) {
+  static void set(Item<Value>& item, OperationNode& parent, T&& value) {
     constexpr bool can_be_used = std::is_copy_constructible_v<Value> || !std::is_lvalue_reference_v<T>;
     static_assert(can_be_used,
                   "an owned tensor can be used once: std::move(tensor) into the operation, or share it with "
                   "std::move(tensor).shared() to use it often");
-    if constexpr (can_be_used) {
-      return Item<Value>(Value(std::forward<T>(value)));
-    } else {
-      return Item<Value>(TypedNodePtr<Value>());
-    }
+    if constexpr (can_be_used) item.set(parent, Value(std::forward<T>(value)));
   }
 };
 template <class T>
   requires is_operation<std::remove_cvref_t<T>>
 struct AsOperation<T> {
   using Value = typename std::remove_cvref_t<T>::value_type;
-  static Item<Value> item(T&& operation) {
+  static void set(Item<Value>& item, OperationNode& parent, T&& operation) {
     static_assert(
         !std::is_lvalue_reference_v<T>,
         "an operation can be used once: std::move(operation), or share its value with shared() to use it often");
-    if constexpr (!std::is_lvalue_reference_v<T>) {
-      return Item<Value>(operation.take_node());
-    } else {
-      return Item<Value>(TypedNodePtr<Value>());
-    }
+    if constexpr (!std::is_lvalue_reference_v<T>) item.set(parent, operation.take_node());
   }
 };
 template <Element T>
@@ -500,7 +492,7 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
         detail::check_arguments(static_cast<const tile::KernelOf<Param...>*>(nullptr), static_cast<const T*>(nullptr));
     if constexpr (fits) {
       using Call = detail::KernelCall<T, Param...>;
-      return make<detail::ApplyNode<T, Call>>(take_node(), Call{kernel, grid});
+      return make<detail::ApplyNode<T, Call>>(take_node(), Call{detail::known(kernel), grid});
     } else {
       return std::move(*this);
     }
@@ -616,8 +608,7 @@ template <class T>
 DeviceOperation<detail::OperationValue<T>> value(T&& given) {
   static_assert(!detail::is_operation<std::remove_cvref_t<T>>, "it is an operation already");
   using Given = detail::OperationValue<T>;
-  return DeviceOperation<Given>(
-      detail::TypedNodePtr<Given>(new detail::ValueNode<Given>(detail::AsOperation<T>::item(std::forward<T>(given)))));
+  return DeviceOperation<Given>(detail::TypedNodePtr<Given>(new detail::ValueNode<Given>(std::forward<T>(given))));
 }
 
 // Several operations as one, with a std::tuple of their values; what is no operation is value(it). They may run at the
@@ -625,8 +616,8 @@ DeviceOperation<detail::OperationValue<T>> value(T&& given) {
 template <class... Op>
 auto zip(Op&&... operations) {
   using Tuple = std::tuple<detail::OperationValue<Op>...>;
-  return DeviceOperation<Tuple>(detail::TypedNodePtr<Tuple>(new detail::ZipNode<detail::OperationValue<Op>...>(
-      {detail::AsOperation<Op>::item(std::forward<Op>(operations))...})));
+  return DeviceOperation<Tuple>(
+      detail::TypedNodePtr<Tuple>(new detail::ZipNode<detail::OperationValue<Op>...>(std::forward<Op>(operations)...)));
 }
 
 // The values of all.
@@ -677,7 +668,7 @@ auto call_kernel(const tile::KernelOf<Param...>& kernel, const Shape& grid, Op&&
   if constexpr (fits) {
     using Called = KernelOperation<Tuple, Param...>;
     return Called(TypedNodePtr<typename Called::Output>(
-        new KernelNode<Tuple, Param...>(kernel, grid, {AsOperation<Op>::item(std::forward<Op>(operations))...})));
+        new KernelNode<Tuple, Param...>(known(kernel), grid, std::forward<Op>(operations)...)));
   } else {
     return zip(std::forward<Op>(operations)...);
   }

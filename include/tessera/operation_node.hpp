@@ -26,6 +26,9 @@
 // What operations are made of: for the templates of operation.hpp and task.hpp, not for programs.
 namespace tessera {
 
+namespace kernels {
+struct Kernel;
+}
 namespace tile {
 class Kernel;
 }
@@ -111,9 +114,12 @@ class TESSERA_API OperationNode {
 
 TESSERA_API void for_each_in_tree(OperationNode& root, void (*visit)(OperationNode&));
 
+// What a tile kernel is to the library: there is one for each, for ever.
+TESSERA_API const kernels::Kernel& known(const tile::Kernel& kernel);
+
 // A call of a kernel, by its name or as it is.
 struct KernelWork {
-  const tile::Kernel* kernel = nullptr;
+  const kernels::Kernel* kernel = nullptr;
   std::string_view name = {};
   const TensorHandle* output = nullptr;
   std::span<const TensorHandle* const> inputs = {};

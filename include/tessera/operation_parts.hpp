@@ -196,17 +196,18 @@ class TransformNode final : public TypedNode<To> {
   F function_;
 };
 
-// What zip and kernels are given: an operation, or a value that needs none.
+// What zip and kernels are given: an operation, which becomes a child of the node that has the item, or a value that
+// needs none.
 template <class T>
 class Item {
  public:
-  explicit Item(TypedNodePtr<T> node) noexcept : given_(std::move(node)), node_(given_.get()) {}
-  explicit Item(T value) : held_(std::move(value)) {}
-
-  // The node that has it adds the operation to its children, and knows where it is.
-  void add_to(OperationNode& parent) {
-    if (given_) return parent.add_child(std::move(given_));
-    if (held_ && !parent.device()) parent.set_device(device_of(*held_));
+  void set(OperationNode& parent, TypedNodePtr<T> operation) {
+    node_ = operation.get();
+    parent.add_child(std::move(operation));
+  }
+  void set(OperationNode& parent, T value) {
+    held_.emplace(std::move(value));
+    if (!parent.device()) parent.set_device(device_of(*held_));
   }
   T take() {
     if (node_) return node_->take();
@@ -227,19 +228,48 @@ class Item {
   void keep() noexcept { is_kept_ = true; }
 
  private:
-  TypedNodePtr<T> given_;  // until it is a child
   TypedNode<T>* node_ = nullptr;
   std::optional<T> held_;
   bool is_kept_ = false;
+};
+
+// How something becomes an item (operation.hpp).
+template <class T>
+struct AsOperation;
+
+// Those of a node, which this adds them to.
+template <class... T>
+class Items {
+ public:
+  template <class... Op>
+  explicit Items(OperationNode& parent, Op&&... operations) {
+    std::apply([&](auto&... item) { (AsOperation<Op>::set(item, parent, std::forward<Op>(operations)), ...); }, items_);
+  }
+  // Calls f with all of them.
+  template <class F>
+  decltype(auto) apply(F&& f) {
+    return std::apply(std::forward<F>(f), items_);
+  }
+  template <std::size_t I>
+  auto& get() {
+    return std::get<I>(items_);
+  }
+  void keep() noexcept {
+    apply([](auto&... item) { (item.keep(), ...); });
+  }
+
+ private:
+  std::tuple<Item<T>...> items_;
 };
 
 // A value that is there.
 template <class T>
 class ValueNode final : public TypedNode<T> {
  public:
-  explicit ValueNode(Item<T> item) : item_(std::move(item)) {
+  template <class Given>
+  explicit ValueNode(Given&& given) {
     this->set_direct(0);
-    item_.add_to(*this);
+    AsOperation<Given>::set(item_, *this, std::forward<Given>(given));
   }
   bool step(Evaluation&) override {
     this->value.emplace(item_.take());
@@ -254,20 +284,19 @@ class ValueNode final : public TypedNode<T> {
 template <class... T>
 class ZipNode final : public TypedNode<std::tuple<T...>> {
  public:
-  explicit ZipNode(std::tuple<Item<T>...> items) : items_(std::move(items)) {
-    this->set_direct(0);
-    std::apply([&](auto&... item) { (item.add_to(*this), ...); }, items_);
-  }
+  template <class... Op>
+    requires(sizeof...(Op) == sizeof...(T))
+  explicit ZipNode(Op&&... operations) : items_((this->set_direct(0), *this), std::forward<Op>(operations)...) {}
+  // Of items whose operations are given to it.
+  explicit ZipNode(Items<T...> items) : items_(std::move(items)) { this->set_direct(0); }
   bool step(Evaluation&) override {
-    this->value.emplace(std::apply([](auto&... item) { return std::tuple<T...>(item.take()...); }, items_));
+    this->value.emplace(items_.apply([](auto&... item) { return std::tuple<T...>(item.take()...); }));
     return true;
   }
-  void keep() override {
-    std::apply([](auto&... item) { (item.keep(), ...); }, items_);
-  }
+  void keep() override { items_.keep(); }
 
  private:
-  std::tuple<Item<T>...> items_;
+  Items<T...> items_;
 };
 
 template <class T>
@@ -367,7 +396,7 @@ constexpr std::size_t output_of() {
 
 // Runs a kernel on these values, one for each of its parameters.
 template <class... Param, class... T>
-void run_kernel(Evaluation& evaluation, const tile::Kernel& kernel, const Shape& grid, const T&... values) {
+void run_kernel(Evaluation& evaluation, const kernels::Kernel& kernel, const Shape& grid, const T&... values) {
   constexpr std::size_t input_count = (std::size_t{0} + ... + (std::derived_from<Param, tile::Input> ? 1 : 0));
   std::array<const TensorHandle*, input_count> inputs;
   std::array<Value, sizeof...(Param) - input_count - 1> scalars;
@@ -381,7 +410,7 @@ void run_kernel(Evaluation& evaluation, const tile::Kernel& kernel, const Shape&
 // A kernel on the values of a tuple.
 template <class Tuple, class... Param>
 struct KernelCall {
-  tile::Kernel kernel;
+  const kernels::Kernel& kernel;
   Shape grid;
   void operator()(Evaluation& evaluation, const Tuple& values) {
     std::apply([&](const auto&... value) { run_kernel<Param...>(evaluation, kernel, grid, value...); }, values);
@@ -431,23 +460,19 @@ class KernelNode<std::tuple<T...>, Param...> final
  public:
   using Tuple = std::tuple<T...>;
 
-  KernelNode(const tile::Kernel& kernel, const Shape& grid, std::tuple<Item<T>...> items)
-      : kernel_(kernel), grid_(grid), items_(std::move(items)) {
-    this->set_direct(1);
-    std::apply([&](auto&... item) { (item.add_to(*this), ...); }, items_);
-  }
+  template <class... Op>
+  explicit KernelNode(const kernels::Kernel& kernel, const Shape& grid, Op&&... operations)
+      : kernel_(kernel), grid_(grid), items_((this->set_direct(1), *this), std::forward<Op>(operations)...) {}
   bool step(Evaluation& evaluation) override {
     constexpr std::size_t output = output_of<Param...>();
-    std::apply([&](const auto&... item) { run_kernel<Param...>(evaluation, kernel_, grid_, item.look()...); }, items_);
-    this->value.emplace(std::get<output>(items_).take());
+    items_.apply([&](const auto&... item) { run_kernel<Param...>(evaluation, kernel_, grid_, item.look()...); });
+    this->value.emplace(items_.template get<output>().take());
     [&]<std::size_t... I>(std::index_sequence<I...>) {
-      ((I == output ? void() : std::get<I>(items_).drop()), ...);
+      ((I == output ? void() : items_.template get<I>().drop()), ...);
     }(std::index_sequence_for<Param...>{});
     return true;
   }
-  void keep() override {
-    std::apply([](auto&... item) { (item.keep(), ...); }, items_);
-  }
+  void keep() override { items_.keep(); }
 
   // The same as a zip and a call, to pass all values on. It is of no use afterwards.
   TypedNodePtr<Tuple> take_all() {
@@ -458,9 +483,9 @@ class KernelNode<std::tuple<T...>, Param...> final
   }
 
  private:
-  tile::Kernel kernel_;
+  const kernels::Kernel& kernel_;
   Shape grid_;
-  std::tuple<Item<T>...> items_;
+  Items<T...> items_;
 };
 
 // One of the values of a tuple whose making several operations share.

@@ -45,7 +45,12 @@ class TESSERA_API Shape {
   // The number of elements: the product of the dimensions, 1 for rank 0.
   constexpr std::int64_t elements() const noexcept { return elements_; }
   // Bytes of a buffer of this shape; Errc::overflow if they do not fit.
-  std::size_t size_bytes(DType dtype) const;
+  constexpr std::size_t size_bytes(DType dtype) const {
+    std::int64_t bytes = 0;
+    if (__builtin_mul_overflow(elements_, static_cast<std::int64_t>(size_of(dtype)), &bytes)) [[unlikely]]
+      throw_bytes(dtype);
+    return static_cast<std::size_t>(bytes);
+  }
 
   // The extent of an axis; Errc::invalid_argument if there is no such axis.
   constexpr std::int64_t operator[](int axis) const {
@@ -93,6 +98,7 @@ class TESSERA_API Shape {
   [[noreturn]] static void throw_negative(std::int64_t dim);
   [[noreturn]] static void throw_overflow();
   [[noreturn]] void throw_no_axis(int axis) const;
+  [[noreturn]] void throw_bytes(DType dtype) const;
 
   std::array<std::int64_t, max_rank> dims_{};
   std::int64_t elements_ = 1;

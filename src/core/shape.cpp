@@ -13,12 +13,8 @@ Shape::Shape(std::span<const std::int64_t> dims) {
   count_elements();
 }
 
-std::size_t Shape::size_bytes(DType dtype) const {
-  std::int64_t bytes = 0;
-  if (__builtin_mul_overflow(elements_, static_cast<std::int64_t>(size_of(dtype)), &bytes)) {
-    throw Error(Errc::overflow, core::text("the bytes of ", to_string(dtype, *this), " do not fit 63 bits"));
-  }
-  return static_cast<std::size_t>(bytes);
+void Shape::throw_bytes(DType dtype) const {
+  throw Error(Errc::overflow, core::text("the bytes of ", to_string(dtype, *this), " do not fit 63 bits"));
 }
 
 void Shape::throw_negative(std::int64_t dim) {

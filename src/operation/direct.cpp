@@ -14,19 +14,33 @@ namespace tessera::detail {
 
 namespace {
 
-// The buffer of a tensor, without a handle of its own where that is not needed.
-class Operand {
+// The buffers of tensors, with handles of their own only where those are needed.
+class Operands {
  public:
-  Operand() = default;
-  explicit Operand(const TensorHandle& tensor) {
-    if (tensor.state()) plain_ = tensor.state()->plain();
-    if (!plain_) own_ = tensor.buffer();
+  explicit Operands(const KernelWork& work) : count_(work.inputs.size()) {
+    if (count_ > few_.size()) {
+      for (const TensorHandle* input : work.inputs) many_.push_back(input->buffer());
+    } else {
+      for (std::size_t i = 0; i < count_; ++i) few_[i] = &buffer(*work.inputs[i]);
+    }
+    output_ = &buffer(*work.output);
   }
-  const Buffer& buffer() const noexcept { return plain_ ? *plain_ : own_; }
+  BufferList inputs() const { return many_.empty() ? BufferList::of_pointers(few_.data(), count_) : BufferList(many_); }
+  const Buffer& output() const noexcept { return *output_; }
 
  private:
-  const Buffer* plain_ = nullptr;
-  Buffer own_;
+  const Buffer& buffer(const TensorHandle& tensor) {
+    const Buffer* plain = tensor.state() ? tensor.state()->plain() : nullptr;
+    if (plain) return *plain;
+    if (own_.empty()) own_.reserve(few_.size() + 1);
+    return own_.emplace_back(tensor.buffer());
+  }
+
+  std::size_t count_;
+  std::array<const Buffer*, 8> few_;
+  std::vector<Buffer> many_;  // instead, if there are more
+  std::vector<Buffer> own_;   // of those that are not plain
+  const Buffer* output_;
 };
 
 }  // namespace
@@ -56,34 +70,22 @@ void DirectEvaluation::visit(OperationNode& node) {
 }
 
 TensorHandle DirectEvaluation::make(const Shape& shape, DType dtype) {
-  return {allocate(*device_, shape, dtype, false), dtype};
+  return TensorHandle(Ref<TensorState>::adopt(new TensorState(allocate(*device_, shape, dtype, false))));
 }
 
 void DirectEvaluation::run(const KernelWork& work) {
   if (!options_.stream && has_stream_policy()) options_.stream = stream_for(*device_, options_);
   std::vector<std::int64_t> tile;
-  set_tile(work, tile);
-  const Operand output(*work.output);
-  std::array<Operand, 4> few;
-  std::array<const Buffer*, 4> pointers;
-  std::vector<Buffer> many;
-  const std::size_t count = work.inputs.size();
-  const bool is_few = count <= few.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    if (is_few) {
-      few[i] = Operand(*work.inputs[i]);
-      pointers[i] = &few[i].buffer();
-    } else {
-      many.push_back(work.inputs[i]->buffer());
-    }
-  }
+  if (work.tile || work.grid) set_tile(work, tile);
+  const Operands operands(work);
   command_ = device_->start({.kernel = work.name,
-                             .tile_kernel = work.kernel,
-                             .inputs = is_few ? BufferList::of_pointers(pointers.data(), count) : BufferList(many),
-                             .output = output.buffer(),
+                             .tile_kernel = nullptr,
+                             .inputs = operands.inputs(),
+                             .output = operands.output(),
                              .params = work.params ? kernels::Given(*work.params) : kernels::Given(work.values),
                              .stream = options_.stream.state(),
-                             .tile = tile});
+                             .tile = tile,
+                             .known = work.kernel});
 }
 
 void DirectEvaluation::refuse() { throw Error(Errc::internal, "an operation that is not evaluated directly was"); }

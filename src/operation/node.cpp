@@ -81,7 +81,9 @@ void Dispose::operator()(OperationNode* node) const noexcept {
   waiting.is_disposing = false;
 }
 
-OperationNode::~OperationNode() { drop_children_after(0); }
+OperationNode::~OperationNode() {
+  if (first_child_) drop_children_after(0);
+}
 
 void OperationNode::begin(Evaluation& evaluation) { evaluation.begin_children(*this); }
 

@@ -26,13 +26,13 @@ class Recorder;
 // thread.
 struct TensorState : core::Pooled<TensorState> {
   TensorState(DeviceState& on, const Shape& with_shape, DType with_dtype)
-      : device(&on), shape(with_shape), dtype(with_dtype) {}
-  explicit TensorState(const Buffer& memory);
+      : device(&on), shape(with_shape), dtype(with_dtype), kept_device_(&on) {}
+  explicit TensorState(Buffer memory);
   // Another shape for the same memory.
   TensorState(TensorState& of, const Shape& seen);
 
   std::atomic<std::uint32_t> refs{1};
-  const Ref<DeviceState> device;
+  DeviceState* const device;  // which its memory keeps, or it does itself
   const Shape shape;
   const DType dtype;
 
@@ -59,6 +59,7 @@ struct TensorState : core::Pooled<TensorState> {
 
  private:
   const Ref<TensorState> base_;
+  const Ref<DeviceState> kept_device_;
   SpinLock lock_;
   std::atomic<bool> is_plain_{false};
   Contents contents_;

@@ -15,12 +15,12 @@ void release(TensorState* state) noexcept {
   if (state->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) delete state;
 }
 
-TensorState::TensorState(const Buffer& memory)
-    : device(memory.view()->storage->device),
+TensorState::TensorState(Buffer memory)
+    : device(memory.view()->storage->device.get()),
       shape(memory.shape()),
       dtype(memory.dtype()),
       is_plain_(true),
-      contents_{memory, nullptr} {}
+      contents_{std::move(memory), nullptr} {}
 
 TensorState::TensorState(TensorState& of, const Shape& seen)
     : device(of.device), shape(seen), dtype(of.dtype), base_(&of) {}
@@ -91,8 +91,8 @@ Buffer TensorHandle::buffer() const {
   return &memory == &state ? contents.buffer : contents.buffer.reshape(state.shape);
 }
 
-DeviceState* TensorHandle::device_state() const noexcept { return state_ ? state_->device.get() : nullptr; }
-Device TensorHandle::device() const { return Device(state_of(state_, "device").device); }
+DeviceState* TensorHandle::device_state() const noexcept { return state_ ? state_->device : nullptr; }
+Device TensorHandle::device() const { return Device(Ref<DeviceState>(state_of(state_, "device").device)); }
 
 void check_value_count(std::size_t count, const Shape& shape) {
   if (static_cast<std::int64_t>(count) == shape.elements()) return;

@@ -38,7 +38,7 @@ struct Storage : core::Pooled<Storage> {
 };
 
 // A shape and type of a storage: what a Buffer points at.
-struct View {
+struct View : core::Pooled<View> {
   View(Storage& of, const Shape& with_shape, DType with_dtype)
       : shape(with_shape), dtype(with_dtype), bytes(shape.size_bytes(dtype)), storage(&of) {}
 
