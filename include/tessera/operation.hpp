@@ -207,8 +207,8 @@ class RunAwaiter<T, Anywhere> final : public RunAwaiterBase<T>, private Run::Obs
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> waiting) {
     const TaskContext* task = this->start(waiting);
+    if (this->run_.is_over()) return false;
     const Run run = this->run_;  // this awaiter may be gone when the observer is there
-    if (run.is_over()) return false;
     waiting_ = waiting;
     is_waiting_ = true;
     if (task && task->driver) task->driver->awaits(run);

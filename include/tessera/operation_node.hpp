@@ -157,7 +157,7 @@ class TESSERA_API Run {
   Run(const Run& other) noexcept : state_(other.state_), is_done_(other.is_done_) {}
   Run& operator=(const Run& other) noexcept { return *this = Run(other); }
   ~Run() = default;
-  static Run start(NodePtr root, RunOptions options);
+  static Run start(NodePtr root, RunOptions&& options);
 
   Status poll() const;
   bool is_over() const noexcept;

@@ -51,7 +51,12 @@ bool DirectEvaluation::is_for(const OperationNode& root, const RunOptions& optio
 }
 
 DirectEvaluation::DirectEvaluation(OperationNode& root, RunOptions& options)
-    : root_(root), options_(options), device_(device_for(root, options)) {}
+    : root_(root), options_(options), device_(root.device()) {
+  // A call by itself holds a tensor that keeps the device to its end; in other trees a step may drop the last one.
+  if (device_ && root.calls() == 1 && root.depth() <= 1 && !options.stream) return;
+  kept_device_ = device_for(root, options);
+  device_ = kept_device_.get();
+}
 
 void DirectEvaluation::evaluate() noexcept {
   try {

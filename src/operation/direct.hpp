@@ -52,7 +52,8 @@ class DirectEvaluation final : public Evaluation {
 
   OperationNode& root_;
   RunOptions& options_;
-  Ref<DeviceState> device_;
+  DeviceState* device_;
+  Ref<DeviceState> kept_device_;
   Ref<Node> command_;
   std::exception_ptr failure_;
 };

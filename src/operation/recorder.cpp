@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <span>
 #include <utility>
 
@@ -28,14 +29,18 @@ constexpr std::size_t least_room = std::size_t{1} << 20;  // not worth a look
 constexpr std::size_t kept_bytes = 65'536;
 constexpr std::size_t most_plans = 256;
 
-// Appends plain values to a key.
-class Key {
+// Appends values to a key.
+class KeyWriter {
  public:
-  explicit Key(std::string& bytes) : bytes_(bytes) {}
-  void add(std::uint64_t number) { bytes_.append(reinterpret_cast<const char*>(&number), sizeof number); }
+  explicit KeyWriter(OperationCache::Key& key) : key_(key) { key_.clear(); }
+  void add(std::uint64_t number) { key_.push_back(number); }
   void add(std::string_view characters) {
     add(characters.size());
-    bytes_.append(characters);
+    for (; !characters.empty(); characters.remove_prefix(std::min(characters.size(), sizeof(std::uint64_t)))) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, characters.data(), std::min(characters.size(), sizeof word));
+      add(word);
+    }
   }
   void add(const Shape& shape) {
     add(static_cast<std::uint64_t>(shape.rank()));
@@ -61,7 +66,7 @@ class Key {
   }
 
  private:
-  std::string& bytes_;
+  OperationCache::Key& key_;
 };
 
 core::FailurePtr failure_of_current_exception() noexcept {
@@ -95,13 +100,26 @@ void set_tile(const KernelWork& work, std::vector<std::int64_t>& tile) {
   }
 }
 
-std::shared_ptr<const PipelineVariant> OperationCache::find(const std::string& key) {
+std::size_t OperationCache::Hash::operator()(const Key& key) const noexcept {
+  // Two sums that do not wait for each other: keys have some hundred words.
+  constexpr std::uint64_t factor = 0x9E3779B97F4A7C15;
+  std::uint64_t even = key.size(), odd = 0;
+  std::size_t i = 0;
+  for (; i + 1 < key.size(); i += 2) {
+    even = std::rotl((even ^ key[i]) * factor, 29);
+    odd = std::rotl((odd ^ key[i + 1]) * factor, 31);
+  }
+  if (i < key.size()) even = std::rotl((even ^ key[i]) * factor, 29);
+  return (even ^ std::rotl(odd, 32)) * factor;
+}
+
+std::shared_ptr<const OperationPlan> OperationCache::find(const Key& key) {
   const std::scoped_lock lock(mutex_);
   const auto found = plans_.find(key);
   return found == plans_.end() ? nullptr : found->second;
 }
 
-void OperationCache::add(const std::string& key, std::shared_ptr<const PipelineVariant> plan) {
+void OperationCache::add(const Key& key, std::shared_ptr<const OperationPlan> plan) {
   decltype(plans_) forgotten;  // they go after the lock
   const std::scoped_lock lock(mutex_);
   if (plans_.size() >= most_plans) forgotten.swap(plans_);
@@ -135,12 +153,16 @@ void Recorder::close() noexcept {
   failure_ = nullptr;
 }
 
+const std::shared_ptr<Recorder>& Recorder::self() {
+  if (!held_self_) held_self_ = self_.lock();
+  return held_self_;
+}
+
 TensorHandle Recorder::make(const Shape& shape, DType dtype) {
   const std::size_t bytes = shape.size_bytes(dtype);
   const std::scoped_lock lock(mutex_);
   check_room(bytes);
-  auto state = Ref<TensorState>::adopt(new TensorState(*device_, shape, dtype));
-  state->set_recorder(self_.lock());
+  auto state = Ref<TensorState>::adopt(new TensorState(*device_, shape, dtype, self()));
   state->number = operands_.size();
   operands_.push_back({.tensor = state, .buffer = {}, .is_promised = true});
   return TensorHandle(std::move(state));
@@ -179,7 +201,7 @@ std::size_t Recorder::operand_of(const TensorHandle& tensor) {
                                          storage->device->driver->info().name, ", and the operation runs on ",
                                          device_->driver->info().name, ": copy_to() it"));
   }
-  state->set_recorder(self_.lock());
+  state->set_recorder(self());
   operands_.push_back({.tensor = Ref<TensorState>(state), .buffer = std::move(contents.buffer)});
   return operands_.size() - 1;
 }
@@ -256,6 +278,7 @@ void Recorder::settle(const core::FailurePtr& why) noexcept {
   operands_.clear();
   call_count_ = 0;
   promised_ = 0;
+  held_self_ = nullptr;  // whoever called holds it
 }
 
 void Recorder::submit_all() {
@@ -332,13 +355,14 @@ void Recorder::submit_plan() {
     }
   }
   const std::shared_ptr<OperationCache> cache = OperationCache::of(*device_);
-  std::shared_ptr<const PipelineVariant> variant;
-  const std::string looked_up = key();
-  if (cache) variant = cache->find(looked_up);
-  if (!variant) {
-    variant = plan();
-    if (cache) cache->add(looked_up, variant);
+  std::shared_ptr<const OperationPlan> planned;
+  set_key();
+  if (cache) planned = cache->find(key_);
+  if (!planned) {
+    planned = plan();
+    if (cache) cache->add(key_, planned);
   }
+  const std::shared_ptr<const PipelineVariant> variant = variant_of(*planned);
   std::vector<Storage*> bound(count, nullptr);
   for (std::size_t i = 0; i < operands_.size(); ++i) {
     if (numbers_[i] != none && operands_[i].buffer) bound[numbers_[i]] = operands_[i].buffer.view()->storage;
@@ -349,38 +373,65 @@ void Recorder::submit_plan() {
   if (variant->plan->plan.peak > kept_bytes) drop_instances(*device_, *variant->plan);
 }
 
-std::string Recorder::key() const {
-  std::string bytes;
-  Key key(bytes);
-  std::vector<bool> is_known(operands_.size());
+void Recorder::set_key() {
+  constexpr std::uint64_t first_use = std::uint64_t{1} << 62, other_shape = std::uint64_t{1} << 63;
+  KeyWriter key(key_);
+  std::size_t known = 0;  // operands have their numbers in the order in which calls use them
   for (const Call& call : calls()) {
     if (!call.kernel) continue;
-    key.add(call.kernel->number);
-    key.add(call.uses.size());
+    key.add(call.kernel->number | call.uses.size() << 32U | call.tile.size() << 56U);
     for (const Use& use : call.uses) {
       const Operand& operand = operands_[use.operand];
-      key.add(numbers_[use.operand]);
-      key.add(use.shape);
-      if (is_known[use.operand]) continue;
-      is_known[use.operand] = true;
+      const std::size_t number = numbers_[use.operand];
       const View* view = operand.buffer.view();
-      key.add(static_cast<std::uint64_t>(view ? view->dtype : operand.tensor->dtype) | (view ? 0x100U : 0U));
-      key.add(view ? view->shape : operand.tensor->shape);
+      const Shape& shape = view ? view->shape : operand.tensor->shape;
+      const bool is_first = number == known, is_other = shape != use.shape;
+      key.add(number | (is_first ? first_use : 0) | (is_other ? other_shape : 0));
+      if (is_first) {
+        ++known;
+        key.add(static_cast<std::uint64_t>(view ? view->dtype : operand.tensor->dtype) | (view ? 0x100U : 0U));
+        key.add(shape);
+      }
+      if (is_other) key.add(use.shape);
     }
     key.add(call.params.size());
     for (const Param& param : call.params) {
       key.add(std::string_view(param.name));
       key.add(param.value);
     }
-    for (const Value& value : call.values) key.add(value);
-    key.add(call.tile.size());
     for (const std::int64_t extent : call.tile) key.add(static_cast<std::uint64_t>(extent));
   }
-  return bytes;
 }
 
-std::shared_ptr<const PipelineVariant> Recorder::plan() const {
+// The plan with the numbers of these calls.
+std::shared_ptr<const PipelineVariant> Recorder::variant_of(const OperationPlan& plan) {
+  if (plan.scalars.empty()) return plan.variant;
+  bits_.clear();
+  for (const Call& call : calls()) {
+    if (!call.kernel || call.values.empty()) continue;
+    kernels::Arguments arguments;
+    call.kernel->bind(call.given(), arguments);
+    for (std::size_t i = 0; i < arguments.size(); ++i) {
+      const bool is_float = call.kernel->params[i].kind == kernels::ParamSpec::Kind::number;
+      bits_.push_back(kernels::scalar_bits(is_float ? DType::f64 : DType::s64, arguments[i]));
+    }
+  }
+  auto variant = std::make_shared<PipelineVariant>();
+  variant->plan = plan.variant->plan;
+  for (const OperationPlan::Scalar& scalar : plan.scalars) {
+    if (variant->patches.empty() || variant->patches.back().group != scalar.group) {
+      const auto& planned = variant->plan->groups[scalar.group].launch.scalars;
+      variant->patches.push_back({scalar.group, {planned.begin(), planned.end()}});
+    }
+    variant->patches.back().scalars[scalar.number] = bits_[scalar.value];
+  }
+  return variant;
+}
+
+std::shared_ptr<const OperationPlan> Recorder::plan() const {
   graph::PipelineGraph graph;
+  std::vector<std::size_t> first_value;  // by stage; none: it has none
+  std::size_t value_count = 0;
   graph.buffers.resize(
       static_cast<std::size_t>(std::ranges::count_if(numbers_, [](std::size_t number) { return number != none; })));
   for (std::size_t i = 0; i < operands_.size(); ++i) {
@@ -398,6 +449,8 @@ std::shared_ptr<const PipelineVariant> Recorder::plan() const {
     stage.kernel = call.kernel;
     stage.params = call.given().named(*call.kernel);
     stage.tile = call.tile;
+    first_value.push_back(call.values.empty() ? none : value_count);
+    value_count += call.values.size();
     for (std::size_t i = 0; i < call.uses.size(); ++i) {
       const std::size_t number = numbers_[call.uses[i].operand];
       (i == 0 ? stage.outputs : stage.inputs).push_back({number, graph.buffers[number].dtype, call.uses[i].shape});
@@ -406,7 +459,19 @@ std::shared_ptr<const PipelineVariant> Recorder::plan() const {
   std::vector<Buffer> buffers(graph.buffers.size());
   auto variant = std::make_shared<PipelineVariant>();
   variant->plan = make_plan(*device_, std::move(graph), std::move(buffers), {}, true);
-  return variant;
+
+  auto made = std::make_shared<OperationPlan>();
+  const std::vector<graph::Group>& groups = variant->plan->plan.groups;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    const std::size_t count = variant->plan->groups[g].launch.scalars.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t stage = groups[g].fused ? groups[g].fused->scalars[i].stage : groups[g].stages.front();
+      const std::size_t value = groups[g].fused ? groups[g].fused->scalars[i].number : i;
+      if (first_value[stage] != none) made->scalars.push_back({g, i, first_value[stage] + value});
+    }
+  }
+  made->variant = std::move(variant);
+  return made;
 }
 
 }  // namespace tessera::detail

@@ -25,8 +25,9 @@ class Recorder;
 // What tensors point at: memory, or only the promise of it as long as what writes it is recorded and not submitted. Any
 // thread.
 struct TensorState : core::Pooled<TensorState> {
-  TensorState(DeviceState& on, const Shape& with_shape, DType with_dtype)
-      : device(&on), shape(with_shape), dtype(with_dtype), kept_device_(&on) {}
+  // Recorded only.
+  TensorState(DeviceState& on, const Shape& with_shape, DType with_dtype, const std::shared_ptr<Recorder>& recorder)
+      : device(&on), shape(with_shape), dtype(with_dtype), kept_device_(&on), recorder_(recorder) {}
   explicit TensorState(Buffer memory);
   // Another shape for the same memory.
   TensorState(TensorState& of, const Shape& seen);
@@ -69,24 +70,39 @@ struct TensorState : core::Pooled<TensorState> {
 // The tiles that a call wants: its own, those of its grid, or none.
 void set_tile(const KernelWork& work, std::vector<std::int64_t>& tile);
 
+// The plan of some calls, and which of its numbers are those that the calls of tile kernels bring: they may be others
+// each time.
+struct OperationPlan {
+  std::shared_ptr<const PipelineVariant> variant;
+  struct Scalar {
+    std::size_t group;   // of the plan
+    std::size_t number;  // in its launch
+    std::size_t value;   // of those of all calls, one after the other
+  };
+  std::vector<Scalar> scalars;
+};
+
 // What the operations of a device have in common: goes with the device's last handle.
 struct OperationCache {
   static constexpr std::size_t lanes = 4;
+  using Key = std::vector<std::uint64_t>;  // all that a plan depends on
 
   std::array<Stream, lanes> streams;
   std::atomic<std::uint32_t> next_stream{0};
   const std::shared_ptr<RunLog> log = std::make_shared<RunLog>();
 
-  // Plans by all that they depend on.
-  std::shared_ptr<const PipelineVariant> find(const std::string& key);
-  void add(const std::string& key, std::shared_ptr<const PipelineVariant> plan);
+  std::shared_ptr<const OperationPlan> find(const Key& key);
+  void add(const Key& key, std::shared_ptr<const OperationPlan> plan);
 
   // Null if the device has no handle any more: nothing would end its life then.
   static std::shared_ptr<OperationCache> of(DeviceState& device);
 
  private:
+  struct Hash {
+    std::size_t operator()(const Key& key) const noexcept;
+  };
   std::mutex mutex_;
-  std::unordered_map<std::string, std::shared_ptr<const PipelineVariant>> plans_;
+  std::unordered_map<Key, std::shared_ptr<const OperationPlan>, Hash> plans_;
 };
 
 // Writes calls of kernels down, and submits them together: one as a command, several as a pipeline, whose plan is made
@@ -149,8 +165,10 @@ class Recorder {
   void submit_one(const Call& call);
   void submit_plan();
   void submitted(Ref<Node> command);
-  std::string key() const;
-  std::shared_ptr<const PipelineVariant> plan() const;
+  void set_key();
+  std::shared_ptr<const OperationPlan> plan() const;
+  std::shared_ptr<const PipelineVariant> variant_of(const OperationPlan& plan);
+  const std::shared_ptr<Recorder>& self();
   Buffer buffer_of(const Use& use) const;
   void settle(const core::FailurePtr& why) noexcept;
 
@@ -158,11 +176,14 @@ class Recorder {
   DeviceState* device_ = nullptr;
   Stream stream_;
   std::weak_ptr<Recorder> self_;
+  std::shared_ptr<Recorder> held_self_;  // as long as there are operands, which hold it too
   std::vector<Operand> operands_;
   std::vector<Call> calls_;  // the first `call_count_`; the others are room for more
   std::size_t call_count_ = 0;
   std::vector<std::size_t> numbers_;  // of operands in the plan
-  std::size_t promised_ = 0;          // bytes since the last look
+  OperationCache::Key key_;
+  std::vector<std::uint64_t> bits_;  // of the calls' values
+  std::size_t promised_ = 0;         // bytes since the last look
   std::vector<Ref<Node>> commands_;
   core::FailurePtr failure_;
 };

@@ -644,7 +644,7 @@ void cancel_after(const Run& run, std::chrono::nanoseconds time) {
 
 // The public half.
 
-Run Run::start(NodePtr root, RunOptions options) {
+Run Run::start(NodePtr root, RunOptions&& options) {
   Run run;
   if (DirectEvaluation::is_for(*root, options)) {
     DirectEvaluation direct(*root, options);
