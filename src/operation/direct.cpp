@@ -14,34 +14,10 @@ namespace tessera::detail {
 
 namespace {
 
-// The buffers of tensors, with handles of their own only where those are needed.
-class Operands {
- public:
-  explicit Operands(const KernelWork& work) : count_(work.inputs.size()) {
-    if (count_ > few_.size()) {
-      for (const TensorHandle* input : work.inputs) many_.push_back(input->buffer());
-    } else {
-      for (std::size_t i = 0; i < count_; ++i) few_[i] = &buffer(*work.inputs[i]);
-    }
-    output_ = &buffer(*work.output);
-  }
-  BufferList inputs() const { return many_.empty() ? BufferList::of_pointers(few_.data(), count_) : BufferList(many_); }
-  const Buffer& output() const noexcept { return *output_; }
-
- private:
-  const Buffer& buffer(const TensorHandle& tensor) {
-    const Buffer* plain = tensor.state() ? tensor.state()->plain() : nullptr;
-    if (plain) return *plain;
-    if (own_.empty()) own_.reserve(few_.size() + 1);
-    return own_.emplace_back(tensor.buffer());
-  }
-
-  std::size_t count_;
-  std::array<const Buffer*, 8> few_;
-  std::vector<Buffer> many_;  // instead, if there are more
-  std::vector<Buffer> own_;   // of those that are not plain
-  const Buffer* output_;
-};
+// The buffer of a tensor that is nothing but one.
+const Buffer* plain_buffer(const TensorHandle& tensor) noexcept {
+  return tensor.state() ? tensor.state()->plain() : nullptr;
+}
 
 }  // namespace
 
@@ -80,13 +56,33 @@ TensorHandle DirectEvaluation::make(const Shape& shape, DType dtype) {
 
 void DirectEvaluation::run(const KernelWork& work) {
   if (!options_.stream && has_stream_policy()) options_.stream = stream_for(*device_, options_);
+  std::array<const Buffer*, 8> inputs;
+  const Buffer* output = plain_buffer(*work.output);
+  bool is_plain = output && work.inputs.size() <= inputs.size() && !work.tile && !work.grid;
+  for (std::size_t i = 0; is_plain && i < work.inputs.size(); ++i) {
+    inputs[i] = plain_buffer(*work.inputs[i]);
+    is_plain = inputs[i] != nullptr;
+  }
+  if (!is_plain) return run_any(work);
+  start(work, BufferList::of_pointers(inputs.data(), work.inputs.size()), *output, {});
+}
+
+void DirectEvaluation::run_any(const KernelWork& work) {
   std::vector<std::int64_t> tile;
-  if (work.tile || work.grid) set_tile(work, tile);
-  const Operands operands(work);
+  set_tile(work, tile);
+  const Buffer output = work.output->buffer();
+  std::vector<Buffer> inputs;
+  inputs.reserve(work.inputs.size());
+  for (const TensorHandle* input : work.inputs) inputs.push_back(input->buffer());
+  start(work, inputs, output, tile);
+}
+
+void DirectEvaluation::start(const KernelWork& work, const BufferList& inputs, const Buffer& output,
+                             std::span<const std::int64_t> tile) {
   command_ = device_->start({.kernel = work.name,
                              .tile_kernel = nullptr,
-                             .inputs = operands.inputs(),
-                             .output = operands.output(),
+                             .inputs = inputs,
+                             .output = output,
                              .params = work.params ? kernels::Given(*work.params) : kernels::Given(work.values),
                              .stream = options_.stream.state(),
                              .tile = tile,

@@ -30,6 +30,9 @@ class DirectEvaluation final : public Evaluation {
 
  private:
   void visit(OperationNode& node);
+  [[gnu::noinline]] void run_any(const KernelWork& work);
+  void start(const KernelWork& work, const BufferList& inputs, const Buffer& output,
+             std::span<const std::int64_t> tile);
 
   // Direct nodes ask for none of these.
   [[noreturn]] static void refuse();

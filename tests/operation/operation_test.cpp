@@ -353,6 +353,62 @@ TEST_P(Operations, A_chain_is_one_launch_and_its_tensors_need_no_memory) {
   EXPECT_LE(device.memory().peak, before + 2 * size);
 }
 
+TEST_P(Operations, The_numbers_of_a_graph_may_be_others_each_time) {
+  const auto mixed = tile::kernel(
+      "mixed",
+      [](tile::Out<float> z, tile::In<float> x, tile::Scalar<std::int32_t, "whole"> whole,
+         tile::Scalar<float, "part"> part) { z.store(tile::load_like(x, z) * part + tile::cast<float>(whole)); });
+  const auto x = run(arange<float>(6).reshape({2, 3}).shared());
+  for (int i = 0; i < 4; ++i) {
+    const auto a = static_cast<float>(i), b = 0.5F - a;
+    // Fused, and as the last one, which a reduction in between keeps apart.
+    auto scaled = saxpy(empty<float>({2, 3}), mixed(empty<float>({2, 3}), x, i - 2, b), x, a);
+    auto [sum, same] = zip(empty<float>({2, 1}), std::move(scaled)).apply("reduce_sum", {{"axis", 1}}).unzip();
+    const auto host = run(mixed(empty<float>({2, 1}), std::move(sum), 10 * i, a).to_host());
+    for (int row = 0; row < 2; ++row) {
+      float expected = 0;
+      for (int column = 0; column < 3; ++column) {
+        const auto from = static_cast<float>(3 * row + column);
+        expected += a * (from * b + static_cast<float>(i - 2)) + from;
+      }
+      EXPECT_FLOAT_EQ(host[static_cast<std::size_t>(row)], expected * a + static_cast<float>(10 * i)) << i;
+    }
+  }
+}
+
+TEST_P(Operations, A_number_that_does_not_fit_is_refused_each_time) {
+  const auto offset =
+      tile::kernel("offset", [](tile::Out<std::uint8_t> z, tile::In<std::uint8_t> x,
+                                tile::Scalar<std::uint8_t, "by"> by) { z.store(tile::load_like(x, z) + by); });
+  const auto twice = [&](int by) {
+    using Bytes = std::uint8_t;
+    return offset(empty<Bytes>({4}), offset(empty<Bytes>({4}), full<Bytes>({4}, 1), 2), by).to_host();
+  };
+  EXPECT_EQ(run(twice(3)), std::vector<std::uint8_t>(4, 6));
+  expect_error(Errc::invalid_parameter, "'by' must be between 0 and 255, got 300", [&] { run(twice(300)); });
+  EXPECT_EQ(run(twice(4)), std::vector<std::uint8_t>(4, 7));
+}
+
+TEST_P(Operations, A_reshaped_tensor_is_the_same_memory) {
+  Tensor<float> tensor = run(arange<float>(6));
+  Buffer buffer = tensor.buffer();
+  Tensor<float> wide = std::move(tensor).reshape({2, 3});
+  EXPECT_EQ(wide.shape(), Shape(2, 3));
+  EXPECT_EQ(wide.buffer().shape(), Shape(2, 3));
+  expect_error(Errc::invalid_argument, "moved from", [&] { (void)tensor.shape(); });
+  buffer.write<float>({5, 4, 3, 2, 1, 0});
+  Tensor<float> back = std::move(wide).reshape({3, 2}).reshape({6});
+  EXPECT_EQ(back.shape(), Shape(6));
+  EXPECT_EQ(back.buffer().read<float>(), (std::vector<float>{5, 4, 3, 2, 1, 0}));
+  expect_error(Errc::shape_mismatch, "[6] has 6 elements, [7] would have 7", [&] { std::move(back).reshape({7}); });
+  // Recorded only: written as one shape and read as another, in one graph and alone.
+  const auto flat =
+      run(add_kernel(empty<float>({6}), ones<float>({2, 3}).reshape({6}),
+                     add_kernel(empty<float>({3, 2}), ones<float>({3, 2}), ones<float>({3, 2})).reshape({6}))
+              .to_host());
+  EXPECT_EQ(flat, std::vector<float>(6, 3));
+}
+
 TEST_P(Operations, A_million_nodes_do_not_overflow_the_stack) {
   auto operation = value(0);
   for (int i = 0; i < 1'000'000; ++i) operation = std::move(operation).then([](int x) { return value(x + 1); });
