@@ -212,7 +212,7 @@ void Recorder::add(const KernelWork& work) {
   if (call_count_ == calls_.size()) calls_.emplace_back();
   Call& call = calls_[call_count_];
   call.kernel = work.kernel ? work.kernel : &kernels::find(work.name);
-  call.params = work.params ? std::move(*work.params) : Params();
+  if (work.params || !call.params.empty()) call.params = work.params ? std::move(*work.params) : Params();
   call.values.assign(work.values.begin(), work.values.end());
   set_tile(work, call.tile);
   call.uses.clear();
