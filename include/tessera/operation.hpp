@@ -349,11 +349,11 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
   // a tile::Out a tensor that is owned, whole or partitioned; for a tile::In any; for a tile::Scalar a number.
   template <class... Param>
   DeviceOperation apply(const tile::KernelOf<Param...>& kernel) && {
-    return std::move(*this).template apply_on<Param...>(kernel, {});
+    return std::move(*this).template apply_on<Param...>(kernel, nullptr);
   }
   template <class... Param>
   DeviceOperation apply(const GridKernel<Param...>& kernel) && {
-    return std::move(*this).template apply_on<Param...>(kernel.kernel, kernel.grid);
+    return std::move(*this).template apply_on<Param...>(kernel.kernel, std::make_unique<const Shape>(kernel.grid));
   }
   // By its name: the first tensor is the output, the others are the inputs.
   DeviceOperation apply(std::string_view kernel, Params params = {}) && {
@@ -487,12 +487,12 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
         detail::TypedNodePtr<To>(new detail::TransformNode<T, To, F>(take_node(), std::move(function))));
   }
   template <class... Param>
-  DeviceOperation apply_on(const tile::KernelOf<Param...>& kernel, const Shape& grid) && {
+  DeviceOperation apply_on(const tile::KernelOf<Param...>& kernel, std::unique_ptr<const Shape> grid) && {
     constexpr bool fits =
         detail::check_arguments(static_cast<const tile::KernelOf<Param...>*>(nullptr), static_cast<const T*>(nullptr));
     if constexpr (fits) {
       using Call = detail::KernelCall<T, Param...>;
-      return make<detail::ApplyNode<T, Call>>(take_node(), Call{detail::known(kernel), grid});
+      return make<detail::ApplyNode<T, Call>>(take_node(), Call{detail::known(kernel), std::move(grid)});
     } else {
       return std::move(*this);
     }
@@ -661,14 +661,14 @@ class [[nodiscard]] KernelOperation
 namespace detail {
 
 template <class... Param, class... Op>
-auto call_kernel(const tile::KernelOf<Param...>& kernel, const Shape& grid, Op&&... operations) {
+auto call_kernel(const tile::KernelOf<Param...>& kernel, std::unique_ptr<const Shape> grid, Op&&... operations) {
   using Tuple = std::tuple<OperationValue<Op>...>;
   constexpr bool fits =
       check_arguments(static_cast<const tile::KernelOf<Param...>*>(nullptr), static_cast<const Tuple*>(nullptr));
   if constexpr (fits) {
     using Called = KernelOperation<Tuple, Param...>;
     return Called(TypedNodePtr<typename Called::Output>(
-        new KernelNode<Tuple, Param...>(known(kernel), grid, std::forward<Op>(operations)...)));
+        new KernelNode<Tuple, Param...>(known(kernel), std::move(grid), std::forward<Op>(operations)...)));
   } else {
     return zip(std::forward<Op>(operations)...);
   }
@@ -679,7 +679,7 @@ auto call_kernel(const tile::KernelOf<Param...>& kernel, const Shape& grid, Op&&
 template <class... Param>
 template <class... Op>
 auto GridKernel<Param...>::operator()(Op&&... operations) const {
-  return detail::call_kernel(kernel, grid, std::forward<Op>(operations)...);
+  return detail::call_kernel(kernel, std::make_unique<const Shape>(grid), std::forward<Op>(operations)...);
 }
 
 // An operation on its way, in the background: dropping the handle cancels nothing. One thread uses a handle at a time.
@@ -798,7 +798,7 @@ GridKernel<Param...> tile::KernelOf<Param...>::grid(const Shape& counts) const {
 template <class... Param>
 template <class... Op>
 auto tile::KernelOf<Param...>::operator()(Op&&... operations) const {
-  return tessera::detail::call_kernel(*this, Shape(), std::forward<Op>(operations)...);
+  return tessera::detail::call_kernel(*this, nullptr, std::forward<Op>(operations)...);
 }
 
 }  // namespace tessera

@@ -396,11 +396,11 @@ constexpr std::size_t output_of() {
 
 // Runs a kernel on these values, one for each of its parameters.
 template <class... Param, class... T>
-void run_kernel(Evaluation& evaluation, const kernels::Kernel& kernel, const Shape& grid, const T&... values) {
+void run_kernel(Evaluation& evaluation, const kernels::Kernel& kernel, const Shape* grid, const T&... values) {
   constexpr std::size_t input_count = (std::size_t{0} + ... + (std::derived_from<Param, tile::Input> ? 1 : 0));
   std::array<const TensorHandle*, input_count> inputs;
   std::array<Value, sizeof...(Param) - input_count - 1> scalars;
-  KernelWork work{.kernel = &kernel, .inputs = inputs, .values = scalars, .grid = grid.rank() > 0 ? &grid : nullptr};
+  KernelWork work{.kernel = &kernel, .inputs = inputs, .values = scalars, .grid = grid};
   const TensorHandle** input = inputs.data();
   Value* scalar = scalars.data();
   (ParameterTraits<Param>::add(values, work, input, scalar), ...);
@@ -411,9 +411,9 @@ void run_kernel(Evaluation& evaluation, const kernels::Kernel& kernel, const Sha
 template <class Tuple, class... Param>
 struct KernelCall {
   const kernels::Kernel& kernel;
-  Shape grid;
+  std::unique_ptr<const Shape> grid;  // null: none
   void operator()(Evaluation& evaluation, const Tuple& values) {
-    std::apply([&](const auto&... value) { run_kernel<Param...>(evaluation, kernel, grid, value...); }, values);
+    std::apply([&](const auto&... value) { run_kernel<Param...>(evaluation, kernel, grid.get(), value...); }, values);
   }
 };
 
@@ -461,11 +461,13 @@ class KernelNode<std::tuple<T...>, Param...> final
   using Tuple = std::tuple<T...>;
 
   template <class... Op>
-  explicit KernelNode(const kernels::Kernel& kernel, const Shape& grid, Op&&... operations)
-      : kernel_(kernel), grid_(grid), items_((this->set_direct(1), *this), std::forward<Op>(operations)...) {}
+  explicit KernelNode(const kernels::Kernel& kernel, std::unique_ptr<const Shape> grid, Op&&... operations)
+      : kernel_(kernel),
+        grid_(std::move(grid)),
+        items_((this->set_direct(1), *this), std::forward<Op>(operations)...) {}
   bool step(Evaluation& evaluation) override {
     constexpr std::size_t output = output_of<Param...>();
-    items_.apply([&](const auto&... item) { run_kernel<Param...>(evaluation, kernel_, grid_, item.look()...); });
+    items_.apply([&](const auto&... item) { run_kernel<Param...>(evaluation, kernel_, grid_.get(), item.look()...); });
     this->value.emplace(items_.template get<output>().take());
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       ((I == output ? void() : items_.template get<I>().drop()), ...);
@@ -479,12 +481,12 @@ class KernelNode<std::tuple<T...>, Param...> final
     TypedNodePtr<Tuple> zip(new ZipNode<T...>(std::move(items_)));
     this->give_children_to(*zip);
     using Call = KernelCall<Tuple, Param...>;
-    return TypedNodePtr<Tuple>(new ApplyNode<Tuple, Call>(std::move(zip), Call{kernel_, grid_}));
+    return TypedNodePtr<Tuple>(new ApplyNode<Tuple, Call>(std::move(zip), Call{kernel_, std::move(grid_)}));
   }
 
  private:
   const kernels::Kernel& kernel_;
-  Shape grid_;
+  std::unique_ptr<const Shape> grid_;  // null: none
   Items<T...> items_;
 };
 

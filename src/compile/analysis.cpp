@@ -20,6 +20,7 @@ Analysis::Analysis(const ir::Program& program, const Tiling& tiling)
   find_live();
   find_inline_loops();
   find_materialised();
+  find_depth();
   for (std::size_t id = 0; id < program.ops.size(); ++id) has_mma |= is_live[id] && program.ops[id].code == Code::mma;
   // A tile may shrink where nothing counts tiles: block * tile_dim would not be its origin any more. A tile that the
   // caller chose keeps its shape.
@@ -224,6 +225,18 @@ void Analysis::find_materialised() {
     known[id] = 1;
   }
   cost = cost_of(program_.stored(), known);
+}
+
+void Analysis::find_depth() {
+  std::vector<int> depths(program_.ops.size());
+  for (std::size_t id = 0; id < program_.ops.size(); ++id) {
+    const Op& op = program_.ops[id];
+    if (op.shape.empty()) continue;  // once a tile, not once a point
+    int deepest = 0;
+    for (Id operand : op.operands) deepest = std::max(deepest, depths[static_cast<std::size_t>(operand)]);
+    depths[id] = std::min(deepest + own_cost(op.code), 1 << 20);
+  }
+  depth = depths[static_cast<std::size_t>(program_.stored())];
 }
 
 }  // namespace tessera::compile

@@ -18,13 +18,15 @@ struct Analysis {
   std::vector<bool> is_inline_loop;   // a loop that can run for each point by itself
   std::vector<bool> is_clipped;       // by output axis: the last tile is as small as what is left
 
-  int cost = 0;  // operations a point of the output, roughly
+  int cost = 0;   // operations a point of the output, roughly
+  int depth = 0;  // how many of them wait for each other
   bool has_mma = false;
 
  private:
   void find_live();
   void find_inline_loops();
   void find_materialised();
+  void find_depth();
   bool depends_on(ir::Id id, int region) const;
   bool is_pointwise_in(ir::Id id, int region, std::vector<signed char>& known) const;
   int cost_of(ir::Id id, std::vector<int>& known) const;

@@ -15,7 +15,8 @@ namespace {
 
 // Memory of nodes that this thread has dropped, by size.
 struct FreeNodes {
-  static constexpr std::size_t step = 64, sizes = 16, most = 1024;
+  static constexpr std::size_t step = 64, sizes = 16;
+  static constexpr std::size_t most_bytes = std::size_t{512} << 10;  // of each size: a graph of a thousand kernels
   struct Free {
     Free* next;
   };
@@ -58,7 +59,7 @@ void* OperationNode::operator new(std::size_t size) {
 
 void OperationNode::operator delete(void* memory, std::size_t size) noexcept {
   FreeNodes::List* list = FreeNodes::of(size);
-  if (!list || list->count >= FreeNodes::most) return ::operator delete(memory);
+  if (!list || list->count >= FreeNodes::most_bytes / FreeNodes::room(size)) return ::operator delete(memory);
   ++list->count;
   list->first = ::new (memory) FreeNodes::Free{list->first};
 }

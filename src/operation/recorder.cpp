@@ -206,6 +206,21 @@ std::size_t Recorder::operand_of(const TensorHandle& tensor) {
   return operands_.size() - 1;
 }
 
+Recorder::Use Recorder::use_of(const TensorHandle& tensor) {
+  const std::size_t number = operand_of(tensor);
+  const bool is_same =
+      tensor.state() == operands_[number].tensor.get() || tensor.shape() == shape_of(operands_[number]);
+  return {number, is_same ? nullptr : std::make_unique<const Shape>(tensor.shape())};
+}
+
+const Shape& Recorder::shape_of(const Operand& operand) const noexcept {
+  const View* view = operand.buffer.view();
+  return view ? view->shape : operand.tensor->shape;
+}
+const Shape& Recorder::shape_of(const Use& use) const noexcept {
+  return use.seen ? *use.seen : shape_of(operands_[use.operand]);
+}
+
 void Recorder::add(const KernelWork& work) {
   const std::scoped_lock lock(mutex_);
   if (call_count_ >= most_calls) flush_locked();
@@ -216,13 +231,12 @@ void Recorder::add(const KernelWork& work) {
   call.values.assign(work.values.begin(), work.values.end());
   set_tile(work, call.tile);
   call.uses.clear();
-  call.uses.push_back({operand_of(*work.output), work.output->shape()});
+  call.uses.push_back(use_of(*work.output));
   for (const TensorHandle* input : work.inputs) {
-    const std::size_t number = operand_of(*input);
-    Operand& operand = operands_[number];
+    call.uses.push_back(use_of(*input));
+    Operand& operand = operands_[call.uses.back().operand];
     operand.is_read = true;
     operand.is_early = operand.is_early || operand.writer == none;
-    call.uses.push_back({number, input->shape()});
   }
   // Kernels write all of their output: what was written before, and not read, was for nothing.
   Operand& output = operands_[call.uses[0].operand];
@@ -271,6 +285,7 @@ void Recorder::flush_locked() noexcept {
 // The tensors that are held have their memory, or the reason why they have none.
 void Recorder::settle(const core::FailurePtr& why) noexcept {
   for (const Operand& operand : operands_) {
+    if (!operand.is_held()) continue;  // it goes now
     // What should have been written was not.
     const bool is_spoilt = operand.is_promised || operand.writer != none;
     operand.tensor->settle(*this, operand.buffer, is_spoilt ? why : nullptr);
@@ -318,7 +333,7 @@ void Recorder::give_memory(bool is_single) {
 
 Buffer Recorder::buffer_of(const Use& use) const {
   const Buffer& buffer = operands_[use.operand].buffer;
-  return buffer.shape() == use.shape ? buffer : buffer.reshape(use.shape);
+  return use.seen ? buffer.reshape(*use.seen) : buffer;
 }
 
 void Recorder::submit_one(const Call& call) {
@@ -384,15 +399,14 @@ void Recorder::set_key() {
       const Operand& operand = operands_[use.operand];
       const std::size_t number = numbers_[use.operand];
       const View* view = operand.buffer.view();
-      const Shape& shape = view ? view->shape : operand.tensor->shape;
-      const bool is_first = number == known, is_other = shape != use.shape;
-      key.add(number | (is_first ? first_use : 0) | (is_other ? other_shape : 0));
+      const bool is_first = number == known;
+      key.add(number | (is_first ? first_use : 0) | (use.seen ? other_shape : 0));
       if (is_first) {
         ++known;
         key.add(static_cast<std::uint64_t>(view ? view->dtype : operand.tensor->dtype) | (view ? 0x100U : 0U));
-        key.add(shape);
+        key.add(shape_of(operand));
       }
-      if (is_other) key.add(use.shape);
+      if (use.seen) key.add(*use.seen);
     }
     key.add(call.params.size());
     for (const Param& param : call.params) {
@@ -440,7 +454,7 @@ std::shared_ptr<const OperationPlan> Recorder::plan() const {
     const View* view = operand.buffer.view();
     graph.buffers[numbers_[i]] = {view ? PipelineBuffer::Kind::slot : PipelineBuffer::Kind::temporary,
                                   text("tensor ", numbers_[i]), view ? view->dtype : operand.tensor->dtype,
-                                  view ? view->shape : operand.tensor->shape};
+                                  shape_of(operand)};
   }
   for (const Call& call : calls()) {
     if (!call.kernel) continue;
@@ -453,7 +467,7 @@ std::shared_ptr<const OperationPlan> Recorder::plan() const {
     value_count += call.values.size();
     for (std::size_t i = 0; i < call.uses.size(); ++i) {
       const std::size_t number = numbers_[call.uses[i].operand];
-      (i == 0 ? stage.outputs : stage.inputs).push_back({number, graph.buffers[number].dtype, call.uses[i].shape});
+      (i == 0 ? stage.outputs : stage.inputs).push_back({number, graph.buffers[number].dtype, shape_of(call.uses[i])});
     }
   }
   std::vector<Buffer> buffers(graph.buffers.size());

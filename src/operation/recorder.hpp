@@ -27,13 +27,13 @@ class Recorder;
 struct TensorState : core::Pooled<TensorState> {
   // Recorded only.
   TensorState(DeviceState& on, const Shape& with_shape, DType with_dtype, const std::shared_ptr<Recorder>& recorder)
-      : device(&on), shape(with_shape), dtype(with_dtype), kept_device_(&on), recorder_(recorder) {}
+      : device(&on), shape(with_shape), dtype(with_dtype), recorder_(recorder) {}
   explicit TensorState(Buffer memory);
   // Another shape for the same memory.
   TensorState(TensorState& of, const Shape& seen);
 
   std::atomic<std::uint32_t> refs{1};
-  DeviceState* const device;  // which its memory keeps, or it does itself
+  DeviceState* const device;  // which its recorder or its memory keeps; if there is neither, it does itself
   const Shape shape;
   const DType dtype;
 
@@ -60,7 +60,7 @@ struct TensorState : core::Pooled<TensorState> {
 
  private:
   const Ref<TensorState> base_;
-  const Ref<DeviceState> kept_device_;
+  Ref<DeviceState> kept_device_;
   SpinLock lock_;
   std::atomic<bool> is_plain_{false};
   Contents contents_;
@@ -140,7 +140,7 @@ class Recorder {
   };
   struct Use {
     std::size_t operand;
-    Shape shape;
+    std::unique_ptr<const Shape> seen;  // if it is another one than the operand's
   };
   struct Call {
     const kernels::Kernel* kernel = nullptr;  // null: nobody needs it
@@ -155,6 +155,9 @@ class Recorder {
 
   // All under the mutex.
   std::size_t operand_of(const TensorHandle& tensor);
+  Use use_of(const TensorHandle& tensor);
+  const Shape& shape_of(const Operand& operand) const noexcept;
+  const Shape& shape_of(const Use& use) const noexcept;
   void check_room(std::size_t bytes);
   std::span<Call> calls() noexcept { return {calls_.data(), call_count_}; }
   std::span<const Call> calls() const noexcept { return {calls_.data(), call_count_}; }

@@ -48,6 +48,7 @@ void TensorState::settle(const Recorder& recorder, const Buffer& memory, const c
   if (memory) contents_.buffer = memory;
   if (why) contents_.failure = why;
   if (recorder_.get() == &recorder) dropped.swap(recorder_);
+  if (!contents_.buffer && !kept_device_) kept_device_ = Ref<DeviceState>(device);
   if (!recorder_ && contents_.buffer && !contents_.failure) is_plain_.store(true, std::memory_order_release);
 }
 

@@ -12,6 +12,7 @@
 #include <iterator>
 #include <string>
 #include <thread>
+#include <type_traits>
 #include <unistd.h>
 #include <vector>
 
@@ -87,6 +88,50 @@ TEST(Jit, Finds_on_the_disk_what_was_compiled) {
 }
 
 // There is no address to read from. Not by whole tiles, of which each would be 16384 elements here.
+// A hundred steps for each point, one after the other: what is computed several vectors abreast.
+template <class T>
+T long_way(T x) {
+  for (int i = 0; i < 50; ++i) {
+    if constexpr (std::is_floating_point_v<T>) {
+      x = (x * 3 - static_cast<T>(i)) * static_cast<T>(0.25);
+    } else {  // wraps around
+      x = static_cast<T>(static_cast<std::uint64_t>(x) * 3 - static_cast<std::uint64_t>(i));
+    }
+  }
+  return x;
+}
+
+template <class T>
+void expect_long_way(ir::Type type) {
+  const ir::Program program = tile::trace("long_way", {{"z", type, {-1}}, {"x", type, {-1}}}, {}, [] {
+    const tile::Output z;
+    tile::Tile t = tile::load_like(tile::Input(0), z);
+    for (int i = 0; i < 50; ++i) {
+      t = t * 3 - i;
+      if constexpr (std::is_floating_point_v<T>) t = t * 0.25;
+    }
+    z.store(t);
+  });
+  const auto code = jit(program, {{16384}}, host());
+  for (const std::int64_t elements : {1, 7, 31, 63, 64, 65, 127, 1000, 70'001}) {
+    std::vector<T> x(static_cast<std::size_t>(elements)), z(x.size());
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<T>(i % 251);
+    const std::array buffers = {reinterpret_cast<std::byte*>(z.data()), reinterpret_cast<std::byte*>(x.data())};
+    const std::array dims = {elements, elements};
+    const Arguments arguments{buffers.data(), dims.data(), nullptr};
+    code->run(arguments, 0, code->tiles(arguments, 1));
+    for (std::size_t i = 0; i < x.size(); ++i) ASSERT_EQ(z[i], long_way(x[i])) << elements << " " << i;
+  }
+}
+
+TEST(Jit, Long_chains_are_what_their_steps_are) {
+  expect_long_way<float>(ir::Type::f32);
+  expect_long_way<double>(ir::Type::f64);
+  expect_long_way<std::int32_t>(ir::Type::s32);
+  expect_long_way<std::uint32_t>(ir::Type::u32);
+  expect_long_way<std::int64_t>(ir::Type::s64);
+}
+
 TEST(Jit, Interprets_where_an_input_is_empty) {
   const auto shifted = tile::trace("shifted", {{"z", ir::Type::f32, {-1}}, {"x", ir::Type::f32, {-1}}}, {}, [] {
     const tile::Output z;

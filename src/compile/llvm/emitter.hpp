@@ -187,6 +187,8 @@ class Emitter {
   void use_lanes(int bits);
   bool has_stages() const;
   int vectors_for(int cost) const;
+  bool is_long_chain() const;
+  void keep_abreast(Values& values);
   Values compute_anew(ir::Id id, const Points& points);
   std::vector<ir::Id> kept_values() const;
   void for_each(llvm::Value* begin, llvm::Value* end, std::int64_t step, const std::function<void(llvm::Value*)>& body);
@@ -206,6 +208,8 @@ class Emitter {
   int natural_lanes_ = 1;
   bool are_lanes_doubled_ = false;  // natural_lanes_ are those of two registers
   int lanes_ = 1;                   // of the code being emitted now
+  bool is_chain_ = false;           // see is_long_chain
+  int chain_length_ = 0;            // so far
   bool streaming_ = false;          // the function being emitted stores past the caches
   std::vector<Known> known_;
   std::vector<ir::Id> safe_loads_;  // loads whose index along the row is inside…

@@ -2,6 +2,8 @@
 #include "compile/llvm/scope.hpp"
 
 #include <algorithm>
+#include <llvm/IR/InlineAsm.h>
+#include <string>
 
 namespace tessera::compile {
 
@@ -64,6 +66,31 @@ Emitter::Point Emitter::operand_point(const ir::Op& op, Id operand, const Point&
   return result;
 }
 
+// LLVM puts chains that do not depend on each other one after the other, to need fewer registers. What it takes for an
+// instruction with all of them, and is none, holds them together whenever they have become this much longer.
+void Emitter::keep_abreast(Values& values) {
+#if defined(__x86_64__)
+  constexpr int step = 8;
+  if (values.size() < 2 || !values[0].is_vector || ++chain_length_ % step != 0) return;
+  std::vector<Value*> operands;
+  std::vector<llvm::Type*> types;
+  std::string outputs, inputs;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    operands.push_back(values[i].base);
+    types.push_back(values[i].base->getType());
+    outputs += host_.level == VectorLevel::avx512 ? "=v," : "=x,";
+    inputs += std::to_string(i) + ",";
+  }
+  inputs.pop_back();
+  auto* all = llvm::StructType::get(context_, types);
+  auto* nothing = llvm::InlineAsm::get(llvm::FunctionType::get(all, types, false), "", outputs + inputs, false);
+  Value* changed = b_.CreateCall(nothing, operands);
+  for (unsigned i = 0; i < values.size(); ++i) values[i].base = b_.CreateExtractValue(changed, {i});
+#else
+  (void)values;
+#endif
+}
+
 Emitter::Values Emitter::compute(Id id, const Points& points) {
   const ir::Op& op = program_[id];
   // Kept in scratch memory: materialised values, and what a loop of stages carries.
@@ -89,6 +116,7 @@ Emitter::Values Emitter::compute(Id id, const Points& points) {
       for (const Values& operand : operands) at_point.push_back(operand[i]);
       result.push_back(elementwise(id, {at_point.data(), at_point.size()}));
     }
+    if (is_chain_) keep_abreast(result);
     return result;
   }
   if (is_reduction(op.code)) return inline_reduction(op, points);
