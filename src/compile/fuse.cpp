@@ -308,8 +308,10 @@ class Fusion {
   void look();
   Id copy_reader(Builder& make, const Load& load);
   Id copy_writer(Builder& make, const std::vector<Id>& start, const std::vector<Id>& extent);
+  int axis_like(std::size_t axis, std::int64_t factor) const;
   bool is_own_axis(const Builder& make, const Line& line, std::size_t axis, int* output_axis) const;
-  bool is_direct(Builder& make, const std::vector<Id>& indices);
+  bool is_own_group(const Builder& make, const Line& line, std::size_t axis, int* output_axis) const;
+  bool is_direct(Builder& make, const std::vector<Id>& indices, bool in_groups);
   void note_reach(Builder& make, const Op& op, const std::vector<Id>& indices);
   void choose_way();
   std::int64_t group_to_skip() const;
@@ -339,8 +341,9 @@ class Fusion {
 
   Way way_ = Way::direct;
   bool all_direct_ = true;
-  bool is_in_loop_ = false;   // a load is
-  bool goes_around_ = false;  // a border that reads from elsewhere
+  bool all_direct_in_groups_ = true;  // the same of elements of groups
+  bool is_in_loop_ = false;           // a load is
+  bool goes_around_ = false;          // a border that reads from elsewhere
   bool has_zero_border_ = false;
   std::vector<Reach> reach_;
   bool has_reach_ = false;
@@ -394,7 +397,8 @@ void Fusion::look() {
     if (make.is_in_loop()) is_in_loop_ = true;
     if (op.border == Border::wrap || op.border == Border::reflect) goes_around_ = true;
     if (op.border == Border::zero) has_zero_border_ = true;
-    if (!is_direct(make, indices)) all_direct_ = false;
+    all_direct_ = all_direct_ && is_direct(make, indices, false);
+    all_direct_in_groups_ = all_direct_in_groups_ && is_direct(make, indices, true);
     note_reach(make, op, indices);
     return make.load(input_, indices, op.border, op.list);
   });
@@ -414,8 +418,8 @@ void Fusion::choose_way() {
   for (std::size_t axis = 0; axis < rank(); ++axis)
     keeps_whole = keeps_whole && (!writer_whole_[axis] || reach_[axis].is_all);
   if (has_parts && keeps_whole) {
-    way_ = Way::parts;
     group_ = group_to_skip();
+    way_ = group_ > 1 && all_direct_in_groups_ ? Way::direct : Way::parts;
     return;
   }
   // Doing it again at every read is no gain if it is much.
@@ -494,6 +498,14 @@ Id Fusion::copy_writer(Builder& make, const std::vector<Id>& start, const std::v
   return value;
 }
 
+// The axis of the output that is as long as an axis of what is read, but for the factor; -1: that is not known.
+int Fusion::axis_like(std::size_t axis, std::int64_t factor) const {
+  for (const ir::SameExtent& same : reader_.same_extents) {
+    if (same.buffer == input_ && same.axis == static_cast<int>(axis) && same.factor == factor) return same.output_axis;
+  }
+  return -1;
+}
+
 // Whether an index is each point's own along an axis of the output that is as long.
 bool Fusion::is_own_axis(const Builder& make, const Line& line, std::size_t axis, int* output_axis) const {
   if (line.base == ir::none || line.offset != 0 || line.scale != 1 || line.whole == ir::none || line.more != 0)
@@ -502,33 +514,50 @@ bool Fusion::is_own_axis(const Builder& make, const Line& line, std::size_t axis
   const Op& extent = make[line.whole];
   if (origin.code != Code::origin || extent.code != Code::tile_dim || origin.axis != extent.axis) return false;
   *output_axis = origin.axis;
-  const ir::SameExtent wanted{input_, static_cast<int>(axis), origin.axis};
-  if (std::ranges::find(reader_.same_extents, wanted) != reader_.same_extents.end()) return true;
+  if (axis_like(axis, 1) == origin.axis) return true;
   const std::int64_t known = buffers_[static_cast<std::size_t>(input_)].dims[axis];
   return known >= 0 && known == buffers_[0].dims[static_cast<std::size_t>(origin.axis)];
 }
 
-bool Fusion::is_direct(Builder& make, const std::vector<Id>& indices) {
+// Whether it is an element of each point's own group, of as many groups as the output has elements.
+bool Fusion::is_own_group(const Builder& make, const Line& line, std::size_t axis, int* output_axis) const {
+  if (line.scale < 2 || line.offset < 0 || line.offset >= line.scale || line.base == ir::none) return false;
+  const Op& base = make[line.base];
+  std::int64_t factor = 0;
+  if (base.code != Code::mul || !ir::is_constant(make.program(), base.operands[1], factor) || factor != line.scale ||
+      line.whole == ir::none || line.more != 0)
+    return false;
+  const Op& origin = make[base.operands[0]];
+  const Op& extent = make[line.whole];
+  if (origin.code != Code::origin || extent.code != Code::tile_dim || origin.axis != extent.axis) return false;
+  *output_axis = origin.axis;
+  return axis_like(axis, line.scale) == origin.axis;
+}
+
+// `in_groups`: along the last axis of what is read it is elements of groups.
+bool Fusion::is_direct(Builder& make, const std::vector<Id>& indices, bool in_groups) {
   std::size_t before = ~std::size_t{0};  // axes must come in order
   for (std::size_t axis = 0; axis < indices.size(); ++axis) {
     const std::optional<Line> line = line_of(make, indices[axis]);
     if (!line) return false;
+    int output_axis = -1;
+    const bool is_of_group = in_groups && axis + 1 == indices.size();
     const std::int64_t known = buffers_[static_cast<std::size_t>(input_)].dims[axis];
-    if (line->scale == 0) {
+    if (line->scale == 0 && !is_of_group) {
       const bool is_inside = line->base == ir::none && line->offset >= 0 && line->offset < known;
       if (!is_inside || (writer_whole_[axis] && known != 1)) return false;
       continue;
     }
     if (line->from_end >= before) return false;
     before = line->from_end;
-    int output_axis = -1;
+    if (is_of_group) return is_own_group(make, *line, axis, &output_axis);
     if (is_own_axis(make, *line, axis, &output_axis)) continue;
     const auto [whole, more] = without_number(make, make.dim(input_, static_cast<int>(axis)));
     const bool is_all =
         line->base == ir::none && line->offset == 0 && line->scale == 1 && line->whole == whole && line->more == more;
     if (!is_all) return false;
   }
-  return true;
+  return !in_groups;
 }
 
 void Fusion::note_reach(Builder& make, const Op& op, const std::vector<Id>& indices) {
@@ -584,7 +613,10 @@ Id Fusion::read_directly(Builder& make, const std::vector<Id>& indices) {
       extent.push_back(make.index(1));
       continue;
     }
-    if (is_own_axis(make, line, axis, &output_axis)) {
+    if (group_ > 1 && is_own_group(make, line, axis, &output_axis)) {
+      start.push_back(make.binary(Code::add, line.base, make.index(line.offset)));
+      extent.push_back(make.tile_dim(output_axis));
+    } else if (is_own_axis(make, line, axis, &output_axis)) {
       if (writer_whole_[axis]) whole_[static_cast<std::size_t>(output_axis)] = true;
       start.push_back(make.origin(output_axis));
       extent.push_back(make.tile_dim(output_axis));
@@ -623,7 +655,9 @@ Fusion::Axis Fusion::part_in_groups(Builder& make, std::size_t axis, Id index, s
   Id length = make.index(last - first + 1);
   if (line.whole != ir::none) length = make.binary(Code::add, line.whole, length);
   const Id base = line.base == ir::none ? make.index(0) : make[line.base].operands[0];
+  const int output_axis = axis_like(axis, group_);
   const auto groups = [&](std::int64_t rounding) {
+    if (output_axis >= 0) return make.dim(0, output_axis);
     const Id dim = make.binary(Code::add, make.dim(input_, static_cast<int>(axis)), make.index(rounding));
     return make.binary(Code::div, dim, make.index(group_));
   };
@@ -688,7 +722,7 @@ void Fusion::add_same_extents(Builder& make) const {
     const int buffer = inputs_[static_cast<std::size_t>(of_writer.buffer) - 1];
     for (const ir::SameExtent& of_reader : reader_.same_extents) {
       if (of_reader.buffer != input_ || of_reader.axis != of_writer.output_axis) continue;
-      make.same_extent({buffer, of_writer.axis, of_reader.output_axis});
+      make.same_extent({buffer, of_writer.axis, of_reader.output_axis, of_writer.factor * of_reader.factor});
     }
   }
 }
@@ -780,7 +814,8 @@ Fused fuse(const Program& reader, int input, const Program& writer, std::span<co
 
 namespace {
 
-// What copies a buffer of a type and rank.
+// What copies a buffer of a type and rank. Nobody asks it for what is outside of that: clamping is the border that
+// costs least.
 Program copy_program(ir::Type type, int rank) {
   const std::vector<std::int64_t> dims(static_cast<std::size_t>(rank), -1);
   Builder make("copy", {{"z", type, dims}, {"x", type, dims}}, {});
@@ -792,7 +827,7 @@ Program copy_program(ir::Type type, int rank) {
     place.push_back(make.binary(Code::add, make.origin(axis), make.iota(shape, 0)));
     make.same_extent({1, axis, axis});
   }
-  const Id loaded = make.load(1, place, Border::zero);
+  const Id loaded = make.load(1, place, Border::clamp);
   return std::move(make).store(loaded);
 }
 

@@ -69,7 +69,9 @@ class Key {
     for (const ir::Region& region : program.regions) {
       add(region.parent, region.loop, region.arguments, region.ops, region.results);
     }
-    for (const ir::SameExtent& same : program.same_extents) add(same.buffer, same.axis, same.output_axis);
+    for (const ir::SameExtent& same : program.same_extents) {
+      add(same.buffer, same.axis, same.output_axis, same.factor);
+    }
     add(program.tile);
   }
   core::Hash128 hash() const { return core::hash128(std::as_bytes(std::span(bytes_))); }

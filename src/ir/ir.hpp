@@ -143,11 +143,13 @@ struct Scalar {
   Type type = Type::f32;
 };
 
-// load_like of this axis of an input wants the same extent as of the output's axis: checked for every call.
+// load_like of this axis of an input wants the same extent as of the output's axis, or so many times that: checked for
+// every call.
 struct SameExtent {
   int buffer = 0;
   int axis = 0;
   int output_axis = 0;
+  std::int64_t factor = 1;
   friend bool operator==(const SameExtent&, const SameExtent&) = default;
 };
 

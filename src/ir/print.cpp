@@ -123,8 +123,9 @@ void print(const Program& program, const Region& region, const std::string& inde
 std::string to_string(const Program& program) {
   std::string out = heading(program);
   for (const SameExtent& same : program.same_extents)
-    out += text("  dim ", same.axis, " of ", program.buffers[static_cast<std::size_t>(same.buffer)].name, " is dim ",
-                same.output_axis, " of ", program.buffers.front().name, "\n");
+    out += text("  dim ", same.axis, " of ", program.buffers[static_cast<std::size_t>(same.buffer)].name, " is ",
+                same.factor == 1 ? "" : text(same.factor, " * "), "dim ", same.output_axis, " of ",
+                program.buffers.front().name, "\n");
   print(program, program.body(), "  ", out);
   return out;
 }

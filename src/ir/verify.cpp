@@ -70,6 +70,7 @@ void Verifier::check_heading() const {
     const auto buffer = static_cast<std::size_t>(same.buffer);
     if (buffer >= program_.buffers.size() || same.axis >= program_.buffers[buffer].rank() || same.output_axis >= rank)
       fail(program_, "an extent is compared that is not there");
+    if (same.factor < 1) fail(program_, text("an extent is said to be ", same.factor, " times another"));
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/text.hpp"
 #include "kernels/image.hpp"
+#include "tile/trace.hpp"
 
 #include <array>
 #include <cmath>
@@ -81,7 +82,7 @@ Plan plan_grayscale(const Call& call) {
   plan.body = [step = image.step()] {
     const Output z;
     const Input x(0);
-    z.store(gray(x.dtype(), [&](int number) { return x.at({z.index(0), z.index(1) * step + number}); }));
+    z.store(gray(x.dtype(), [&](int number) { return tile::load_of_group(x, z, step, number); }));
   };
   return plan;
 }

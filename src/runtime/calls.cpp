@@ -100,7 +100,7 @@ void check_same_extents(const Call& call, const std::vector<Shape>& shapes,
                         const std::vector<ir::SameExtent>& same_extents) {
   for (const ir::SameExtent& same : same_extents) {
     const Shape& shape = shapes[static_cast<std::size_t>(same.buffer)];
-    if (shape[same.axis] == shapes[0][same.output_axis]) continue;
+    if (shape[same.axis] == same.factor * shapes[0][same.output_axis]) continue;
     const auto input = static_cast<std::size_t>(same.buffer) - 1;
     throw Error(Errc::shape_mismatch,
                 text(kernels::describe_input(call, input), " must broadcast to ",

@@ -148,6 +148,22 @@ Tile load_lines(const Input& x, const Output& z, int axis) {
   return Access::tile(make.load(buffer, indices, Border::zero));
 }
 
+Tile load_of_group(const Input& x, const Output& z, int step, int number) {
+  ir::Builder& make = builder();
+  const int buffer = Access::buffer(x);
+  std::vector<ir::Id> indices;
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    const bool is_last = axis + 1 == x.rank();
+    indices.push_back(output_index(z, axis));
+    if (is_last) {
+      const ir::Id group = make.binary(Code::mul, indices.back(), make.index(step));
+      indices.back() = make.binary(Code::add, group, make.index(number));
+    }
+    make.same_extent({buffer, axis, axis, is_last ? step : 1});
+  }
+  return Access::tile(make.load(buffer, indices, Border::zero));
+}
+
 Tile load_shifted(const Input& x, const Output& z, const Indices& offset, Border border, int step) {
   check_aligned(x, z);
   check_count(buffer_of(z), offset.size(), "offsets");

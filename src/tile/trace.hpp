@@ -23,6 +23,10 @@ Tile at_steps(const Input& x, const Indices& indices, Border border, const std::
 // The whole lines of x along an axis that belong to z's tile. x has z's axes, each but this one as long as z's.
 Tile load_lines(const Input& x, const Output& z, int axis);
 
+// Along the last axis x has `step` elements for each of z's, as an image has channels: this one of them. The other axes
+// are z's.
+Tile load_of_group(const Input& x, const Output& z, int step, int number);
+
 // Errc::invalid_kernel.
 void check_kernel_name(std::string_view name);
 

@@ -274,6 +274,20 @@ TEST(Fuse, What_nobody_reads_is_not_computed) {
   }
 }
 
+TEST(Fuse, Elements_of_a_points_own_group_are_put_in_place) {
+  const Shape size = {18, 21, 4};
+  const Traced sharpen = traced({"sharpen", size, u8, {{"amount", 0.5}}}, size, u8);
+  const Traced gray = traced({"grayscale", {18, 21}, u8}, size, u8);
+  const Fused fused = fuse(gray.program, 1, sharpen.program, std::vector{-1});
+  ASSERT_TRUE(fused.program) << fused.reason;
+  const auto is_pick = [](const ir::Op& op) { return op.code == ir::Code::pick; };
+  EXPECT_EQ(std::ranges::count_if(fused.program->ops, is_pick), 0);
+  // What is read is four times as wide as the output, also for who is fused next.
+  const int input = static_cast<int>(fused.program->buffers.size()) - 1;
+  const ir::SameExtent wanted{input, 1, 1, 4};
+  EXPECT_NE(std::ranges::find(fused.program->same_extents, wanted), fused.program->same_extents.end());
+}
+
 TEST(Fuse, Products_and_convolutions_go_on_point_by_point) {
   const auto expect_epilogue = [](const Shape& first, const std::vector<Link>& links) {
     const Traced writer = traced(links[0], first, f32);

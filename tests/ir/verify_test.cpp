@@ -75,6 +75,7 @@ TEST(Verify, Refuses_what_is_not_there) {
   expect_refused("there is no such axis", [](Program& p) { op_of(p, Code::tile_dim).axis = 1; });
   expect_refused("there is no such axis", [](Program& p) { op_of(p, Code::iota).axis = -1; });
   expect_refused("an extent is compared that is not there", [](Program& p) { p.same_extents[0].axis = 2; });
+  expect_refused("an extent is said to be 0 times another", [](Program& p) { p.same_extents[0].factor = 0; });
 }
 
 TEST(Verify, Refuses_wrong_counts_types_and_shapes) {

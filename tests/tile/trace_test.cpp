@@ -255,6 +255,16 @@ TEST(LoadLines, Says_that_all_extents_but_one_are_those_of_the_output) {
   EXPECT_EQ(program.same_extents, (std::vector<ir::SameExtent>{{1, 0, 0}}));
 }
 
+TEST(LoadOfGroup, Takes_one_of_the_elements_that_there_are_for_each_of_the_output) {
+  Interpreted run;
+  run.input<float>({2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
+  EXPECT_EQ(run.output<float>({2, 2}, [] { Output().store(tile::load_of_group(Input(0), Output(), 2, 1)); }),
+            (std::vector<float>{2, 4, 6, 8}));
+  const auto program = traced([] { Output().store(tile::load_of_group(Input(0), Output(), 3, 2)); });
+  EXPECT_EQ(program.same_extents, (std::vector<ir::SameExtent>{{1, 0, 0}, {1, 1, 1, 3}}));
+  EXPECT_NE(ir::to_string(program).find("is 3 * dim 1 of z"), std::string::npos);
+}
+
 // Compilers see by it that the whole axis is inside of the buffer: nothing is added to where it begins.
 TEST(Loads, From_the_first_element_count_from_zero) {
   const auto program = traced([] {
