@@ -78,6 +78,42 @@ TEST(Jit, Compiles_the_code_for_large_outputs_when_one_comes) {
   EXPECT_EQ(Cache::count(), 2);
 }
 
+// The lower bits of numbers that are made of the first and the last byte of each four.
+using Made = int (*)(int, int);
+using Written = tile::Tile (*)(const tile::Tile&, const tile::Tile&);
+void expect_made(Written written, Made made) {
+  constexpr std::int64_t pixels = 523;  // vectors of all sizes, and some left over
+  const ir::Program program = tile::trace("made", {{"z", ir::Type::u8, {-1}}, {"x", ir::Type::u8, {-1}}}, {}, [&] {
+    const tile::Output z;
+    const auto channel = [&](int number) {
+      return tile::cast<std::int32_t>(tile::load_of_group(tile::Input(0), z, 4, number));
+    };
+    z.store(tile::cast<std::uint8_t>(written(channel(0), channel(3)) & 255));
+  });
+  std::vector<std::uint8_t> x(4 * pixels);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<std::uint8_t>(i * i * 7 + i / 5);
+  x[0] = x[3] = 255;
+  x[4] = x[7] = 0;
+  std::vector<std::uint8_t> z(pixels);
+  const std::array buffers = {reinterpret_cast<std::byte*>(z.data()), reinterpret_cast<std::byte*>(x.data())};
+  const std::array dims = {pixels, 4 * pixels};
+  const Arguments arguments{buffers.data(), dims.data(), nullptr};
+  const auto code = compile(program);
+  code->run(arguments, 0, code->tiles(arguments, 1));
+  for (std::size_t i = 0; i < z.size(); ++i) EXPECT_EQ(z[i], made(x[4 * i], x[4 * i + 3]) & 255) << i;
+}
+
+TEST(Jit, Adds_products_in_pairs) {
+  expect_made([](const tile::Tile& a, const tile::Tile& b) { return (a * 9798 + b * 19235 + 16384) >> 15; },
+              [](int a, int b) { return (a * 9798 + b * 19235 + 16384) >> 15; });
+  expect_made([](const tile::Tile& a, const tile::Tile& b) { return (a * 300 + b * 7 + (a - b) * 99 + 1000) >> 2; },
+              [](int a, int b) { return (a * 300 + b * 7 + (a - b) * 99 + 1000) >> 2; });
+  expect_made([](const tile::Tile& a, const tile::Tile& b) { return (a * 300 + b * 7 + (a ^ b) + 100000) >> 2; },
+              [](int a, int b) { return (a * 300 + b * 7 + (a ^ b) + 100000) >> 2; });
+  expect_made([](const tile::Tile& a, const tile::Tile& b) { return (a * -300 + (b - 255) * 128 - 9) >> 3; },
+              [](int a, int b) { return (a * -300 + (b - 255) * 128 - 9) >> 3; });
+}
+
 TEST(Jit, Finds_on_the_disk_what_was_compiled) {
   const auto first = jit(doubled(), {{8192}}, host());
   const JitCounts before = jit_counts();

@@ -111,5 +111,18 @@ TEST(Widths, Of_the_upper_half_of_a_product_and_of_a_mean_are_those_of_their_ope
   EXPECT_EQ(lane_bits([&](const Tile& x) { return (h(x) + (h(x) ^ 77) + 2) >> 1; }), 32);
 }
 
+TEST(Widths, Of_a_sum_of_products_that_is_shifted_are_those_of_its_factors) {
+  const auto sum = [](const Tile& x, int factor, int shift) {
+    return (u32_of(x) * factor + (u32_of(x) ^ 77) * 19235 + 16384) >> shift;
+  };
+  EXPECT_EQ(lane_bits([&](const Tile& x) { return sum(x, 9798, 15); }), 16);
+  EXPECT_EQ(lane_bits([&](const Tile& x) { return sum(x, 32767, 15); }), 16);
+  EXPECT_EQ(lane_bits([&](const Tile& x) { return sum(x, 32768, 15); }), 32) << "the factor has 17 bits with its sign";
+  EXPECT_EQ(lane_bits([&](const Tile& x) { return sum(x, 9798, 6); }), 32) << "the result has 17 bits";
+  EXPECT_EQ(lane_bits([&](const Tile& x) { return (u32_of(x) * 300 + 5) >> 1; }), 32) << "one product";
+  const auto difference = [](const Tile& x) { return (s32_of(x) * -300 + (s32_of(x) - 255) * 128 + 9) >> 3; };
+  EXPECT_EQ(lane_bits(difference), 16);
+}
+
 }  // namespace
 }  // namespace tessera::compile

@@ -168,6 +168,7 @@ Value* Emitter::apply(ir::Id id, std::span<Value*> x) {
     return upper_half(x[0], other, product.is_signed);
   }
   if (widths().average(id).a != ir::none) return average(x[0], x[1]);
+  if (const auto sum = widths().product_sum(id); !sum.terms.empty()) return product_sum(id, sum, x);
 
   // Where there are fewer bits than the type has, the numbers tell whether there is a sign.
   ir::Type type = program_[op.operands[0]].type;
@@ -228,6 +229,86 @@ Value* Emitter::average(Value* a, Value* b) {
   Value* one = llvm::ConstantInt::get(wide, 1);
   Value* sum = b_.CreateAdd(b_.CreateAdd(b_.CreateZExt(a, wide), b_.CreateZExt(b, wide)), one);
   return b_.CreateTrunc(b_.CreateLShr(sum, one), a->getType());
+}
+
+// Of 16-bit numbers, which the result is too.
+Value* Emitter::product_sum(ir::Id id, const Widths::ProductSum& sum, std::span<Value* const> x) {
+  if (Value* result = paired_product_sum(id, sum, x)) return result;
+  llvm::Type* wide = like(b_.getInt32Ty(), x[0]);
+  const auto number = [&](std::int64_t of) {
+    return llvm::ConstantInt::get(wide, static_cast<std::uint64_t>(of), true);
+  };
+  Value* all = number(sum.number);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    Value* value = resized(sum.terms[i].value, x[i], 32);
+    all = b_.CreateAdd(all, b_.CreateMul(value, number(sum.terms[i].factor)));
+  }
+  const bool is_signed = widths().range(id).is_signed();
+  return b_.CreateTrunc(shifted(Code::shr, is_signed, all, sum.shift), x[0]->getType());
+}
+
+// Two products and their sum are one instruction of x86, of numbers side by side. They are put there, and the results
+// packed, within each 128 bits of a register: so the lanes are in order again at the end, and none has gone further,
+// which would take three times as long.
+Value* Emitter::paired_product_sum(ir::Id id, const Widths::ProductSum& sum, std::span<Value* const> x) {
+  const auto* type = llvm::dyn_cast<llvm::FixedVectorType>(x[0]->getType());
+  const unsigned fit = host_.vector_bits / 16;
+  if (!type || type->getNumElements() % fit != 0 || host_.level == VectorLevel::baseline ||
+      !llvm::Triple(module_.getTargetTriple()).isX86())
+    return nullptr;
+  const bool is_512 = host_.vector_bits == 512;
+  const bool is_signed = widths().range(id).is_signed();
+  const ID multiply = is_512 ? llvm::Intrinsic::x86_avx512_pmaddw_d_512 : llvm::Intrinsic::x86_avx2_pmadd_wd;
+  const ID pack = is_signed ? (is_512 ? llvm::Intrinsic::x86_avx512_packssdw_512 : llvm::Intrinsic::x86_avx2_packssdw)
+                            : (is_512 ? llvm::Intrinsic::x86_avx512_packusdw_512 : llvm::Intrinsic::x86_avx2_packusdw);
+  // The lower or upper numbers of each 128 bits of two registers, in turns.
+  const auto in_turns = [&](Value* a, Value* b, unsigned half) {
+    llvm::SmallVector<int, 32> from;
+    for (unsigned lane = 0; lane < fit; lane += 8) {
+      for (unsigned i = 0; i < 4; ++i) {
+        const auto at = static_cast<int>(lane + 4 * half + i);
+        from.push_back(at);
+        from.push_back(at + static_cast<int>(fit));
+      }
+    }
+    return b_.CreateShuffleVector(a, b, from);
+  };
+  const auto factors = [&](std::int64_t a, std::int64_t b) {
+    llvm::SmallVector<llvm::Constant*, 32> all;
+    for (unsigned i = 0; i < fit; i += 2) {
+      all.push_back(b_.getInt16(static_cast<std::uint16_t>(a)));
+      all.push_back(b_.getInt16(static_cast<std::uint16_t>(b)));
+    }
+    return llvm::ConstantVector::get(all);
+  };
+  // The number is the other half of a last pair, if there is one and it fits.
+  const bool is_odd = x.size() % 2 == 1;
+  const bool is_paired = is_odd && sum.number >= std::numeric_limits<std::int16_t>::min() &&
+                         sum.number <= std::numeric_limits<std::int16_t>::max();
+  llvm::SmallVector<Value*, 4> parts;
+  for (unsigned first = 0; first < type->getNumElements(); first += fit) {
+    const auto part = [&](Value* of) { return b_.CreateShuffleVector(of, llvm::createSequentialMask(first, fit, 0)); };
+    Value* halves[2] = {nullptr, nullptr};
+    for (std::size_t i = 0; i < x.size(); i += 2) {
+      const bool is_alone = i + 1 == x.size();
+      Value* a = part(x[i]);
+      Value* b = is_alone ? llvm::ConstantInt::get(a->getType(), 1) : part(x[i + 1]);
+      const std::int64_t other = !is_alone ? sum.terms[i + 1].factor : is_paired ? sum.number : 0;
+      for (unsigned half = 0; half < 2; ++half) {
+        Value* products = b_.CreateIntrinsic(multiply, {}, {in_turns(a, b, half), factors(sum.terms[i].factor, other)});
+        halves[half] = halves[half] ? b_.CreateAdd(halves[half], products) : products;
+      }
+    }
+    for (Value*& half : halves) {
+      llvm::Type* wide = half->getType();
+      if (!is_paired && sum.number != 0) {
+        half = b_.CreateAdd(half, llvm::ConstantInt::get(wide, static_cast<std::uint64_t>(sum.number), true));
+      }
+      half = shifted(Code::shr, is_signed, half, sum.shift);
+    }
+    parts.push_back(b_.CreateIntrinsic(pack, {}, {halves[0], halves[1]}));
+  }
+  return llvm::concatenateVectors(b_, parts);
 }
 
 // By an amount that may be more than the bits there are.

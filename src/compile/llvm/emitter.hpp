@@ -101,6 +101,8 @@ class Emitter {
   llvm::Value* in_registers(const RegisterForms& forms, llvm::Value* a, llvm::Value* b);
   llvm::Value* upper_half(llvm::Value* a, llvm::Value* b, bool is_signed);
   llvm::Value* average(llvm::Value* a, llvm::Value* b);
+  llvm::Value* product_sum(ir::Id id, const Widths::ProductSum& sum, std::span<llvm::Value* const> x);
+  llvm::Value* paired_product_sum(ir::Id id, const Widths::ProductSum& sum, std::span<llvm::Value* const> x);
   llvm::Value* shifted(ir::Code code, bool is_signed, llvm::Value* a, std::int64_t amount);
   llvm::Value* converted_narrow(ir::Id id, llvm::Value* x);
   Lanes add_places(const Lanes& a, const Lanes& b);

@@ -136,11 +136,49 @@ Widths::Average Widths::average(Id id) const {
   return fits && is_narrow(a) && is_narrow(b) ? Average{a, b} : Average{};
 }
 
+// Adds what a value is the sum of; false if it is of another form.
+bool Widths::add_to(ProductSum& sum, Id id) const {
+  constexpr std::size_t most_terms = 16;
+  const Op& op = program_[id];
+  std::int64_t number = 0;
+  if (ir::is_constant(program_, id, number)) {
+    sum.number += number;
+    return true;
+  }
+  const bool is_plain = is_narrow(id) && !is_materialised_[static_cast<std::size_t>(id)];
+  if (is_plain && op.code == Code::add) return add_to(sum, op.operands[0]) && add_to(sum, op.operands[1]);
+  ProductSum::Term term{id};
+  for (std::size_t side = 0; side < 2 && is_plain && op.code == Code::mul; ++side) {
+    if (ir::is_constant(program_, op.operands[1 - side], number)) term = {op.operands[side], number};
+  }
+  sum.terms.push_back(term);
+  return is_narrow(term.value) && signed_half_word.contains(range(term.value)) &&
+         signed_half_word.contains({term.factor, term.factor}) && sum.terms.size() <= most_terms;
+}
+
+Widths::ProductSum Widths::product_sum(Id id) const {
+  const Op& op = program_[id];
+  if (op.code != Code::shr || !is_narrow(id) || !is_shift_by_constant(op)) return {};
+  if (!half_word.contains(range(id)) && !signed_half_word.contains(range(id))) return {};
+  const Range& inner = range(op.operands[0]);
+  const bool needs_32 = !half_word.contains(inner) && !signed_half_word.contains(inner);
+  if (!needs_32 || !range_of(Type::s32).contains(inner)) return {};  // nothing has wrapped around
+  ProductSum sum;
+  sum.shift = range(op.operands[1]).low;
+  if (!add_to(sum, op.operands[0]) || sum.terms.size() < 2) return {};
+  return sum;
+}
+
 std::vector<Id> Widths::operands_of(Id id) const {
   if (const HighProduct product = high_product(id); product.a != ir::none) {
     return product.b == ir::none ? std::vector{product.a} : std::vector{product.a, product.b};
   }
   if (const Average of = average(id); of.a != ir::none) return {of.a, of.b};
+  if (const ProductSum sum = product_sum(id); !sum.terms.empty()) {
+    std::vector<Id> values;
+    for (const ProductSum::Term& term : sum.terms) values.push_back(term.value);
+    return values;
+  }
   return program_[id].operands;
 }
 
@@ -159,6 +197,7 @@ int Widths::computed_bits(Id id, int asked) const {
     case Code::shr:
       if (high_product(id).a != ir::none) return half_bits;
       if (const Average of = average(id); of.a != ir::none) return bits_for(join(range(of.a), range(of.b)));
+      if (!product_sum(id).terms.empty()) return half_bits;
       return is_shift_by_constant(op) ? whole(op.operands[0]) : most;
     case Code::min:
     case Code::max:
@@ -195,6 +234,10 @@ void Widths::ask_operands(Id id, std::vector<int>& asked) const {
   if (const Average of = average(id); of.a != ir::none) {
     ask(of.a, half_bits);
     return ask(of.b, half_bits);
+  }
+  if (const ProductSum sum = product_sum(id); !sum.terms.empty()) {
+    for (const ProductSum::Term& term : sum.terms) ask(term.value, half_bits);
+    return;
   }
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
     const Id operand = op.operands[i];

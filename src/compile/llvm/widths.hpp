@@ -34,6 +34,18 @@ struct Widths {
     ir::Id b = ir::none;
   };
   Average average(ir::Id id) const;
+  // (a * 9798 + b * 19235 + … + number) >> k of which only the sum needs 32 bits: processors multiply and add pairs of
+  // 16 bits. No terms: it is something else.
+  struct ProductSum {
+    struct Term {
+      ir::Id value = ir::none;
+      std::int64_t factor = 1;
+    };
+    std::vector<Term> terms;
+    std::int64_t number = 0;
+    std::int64_t shift = 0;
+  };
+  ProductSum product_sum(ir::Id id) const;
   // What is asked when an element-wise value is computed: its operands, or of such a form what it comes down to.
   std::vector<ir::Id> operands_of(ir::Id id) const;
 
@@ -46,6 +58,7 @@ struct Widths {
 
  private:
   int whole(ir::Id id) const;
+  bool add_to(ProductSum& sum, ir::Id id) const;
   int computed_bits(ir::Id id, int asked) const;
   void ask_operands(ir::Id id, std::vector<int>& asked) const;
   bool is_shift_by_constant(const ir::Op& op) const;
