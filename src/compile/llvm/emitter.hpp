@@ -142,6 +142,7 @@ class Emitter {
   Group group_of(const ir::Op& op, const Lanes& place, bool is_safe) const;
   std::int64_t which_of_group(ir::Id index, std::int64_t step) const;
   Lanes load_group(const ir::Op& op, const Source& source, const Lanes& place, const Group& group);
+  llvm::Value* load_fourth_bytes(llvm::Value* address, std::int64_t which);
   bool is_inside(const ir::Op& op, std::size_t axis) const;
   bool is_inside(ir::Id index, int buffer, int axis) const;
   llvm::Value* inside_border(const ir::Op& op, std::size_t axis, llvm::Value* index, llvm::Value* extent,
@@ -179,6 +180,7 @@ class Emitter {
   void emit_axis(const std::vector<llvm::Value*>& extents, const Stage& stage, const Point& outer);
   void emit_row(llvm::Value* extent, const Stage& stage, const Points& rows);
   void emit_row_body(const Stage& stage, const Points& rows, llvm::Value* j, int lanes, int vectors);
+  void run_in_halves(const Stage& stage, const Point& point);
   std::pair<llvm::Value*, llvm::Value*> safe_range(const Stage& stage, const Points& rows, llvm::Value* extent);
   int row_axis(const ir::Op& load) const;
   bool is_row_load(ir::Id id) const;  // that may be over the border along a row
@@ -186,7 +188,7 @@ class Emitter {
   bool is_own_stage(ir::Id id) const;
   const Widths& widths() const { return *analysis_.widths; }
   bool is_materialised(ir::Id id) const { return analysis_.is_materialised[static_cast<std::size_t>(id)]; }
-  void use_lanes(int bits);
+  void use_lanes(int bits, int stored_bits);
   bool has_stages() const;
   int vectors_for(int cost) const;
   bool is_long_chain() const;
@@ -195,6 +197,8 @@ class Emitter {
   std::vector<ir::Id> kept_values() const;
   void for_each(llvm::Value* begin, llvm::Value* end, std::int64_t step, const std::function<void(llvm::Value*)>& body);
   std::vector<llvm::Value*> extents_of(ir::Id id);
+  std::int64_t full_extent(ir::Id extent) const;
+  std::vector<llvm::Value*> scratch_extents(ir::Id id);
   llvm::Value* scratch_bytes(ir::Id id);
   void begin_function(llvm::Function* function);
   void load_dims(llvm::Value* dims);

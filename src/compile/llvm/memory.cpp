@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/IntrinsicInst.h>
+#include <llvm/TargetParser/Triple.h>
 
 namespace tessera::compile {
 
@@ -47,7 +48,7 @@ Emitter::Source Emitter::source_of(const ir::Op& op) {
     return {buffers_[buffer], memory_type(op.type), dims_[buffer], dims_[buffer], {}};
   }
   const Id value = op.operands[0];
-  Source source{scratch_of_.at(value), scratch_type(value), {}, extents_of(value), {}};
+  Source source{scratch_of_.at(value), scratch_type(value), {}, scratch_extents(value), {}};
   for (Id extent : ir::extents_of(op)) source.extents.push_back(scalar(extent));
   for (Id start : ir::starts_of(op)) source.starts.push_back(scalar(start));
   return source;
@@ -104,6 +105,9 @@ Emitter::Lanes Emitter::load_group(const ir::Op& op, const Source& source, const
       prefetch({source.base, at, 0, source.element, ahead, false});
     }
   }
+  if (source.element->isIntegerTy(8) && step == 4) {
+    if (Value* bytes = load_fourth_bytes(address, group.which)) return varying(bytes);
+  }
   if (source.element->isIntegerTy(8) && step != 3) {  // a group is one number: shifts are quicker than shuffles
     auto* of = llvm::FixedVectorType::get(b_.getIntNTy(bits * step), lanes);
     Value* groups = b_.CreateAlignedLoad(of, address, align_of(source.element));
@@ -114,6 +118,52 @@ Emitter::Lanes Emitter::load_group(const ir::Op& op, const Source& source, const
   Value* loaded = b_.CreateAlignedLoad(all, address, align_of(source.element));
   const auto which = static_cast<unsigned>(group.which);
   return varying(b_.CreateShuffleVector(loaded, llvm::createStrideMask(which, step, lanes)));
+}
+
+// Every fourth byte, as the channel of a pixel, by shuffles that are common to all four: within 128 bits the bytes of a
+// channel come together, then a transposition of four registers brings those of each channel into one, and at last its
+// words are put in order. Packing each channel by itself takes twice as many. Null where the registers do not fit.
+Value* Emitter::load_fourth_bytes(Value* address, std::int64_t which) {
+  constexpr unsigned channels = 4, lane_bytes = 16;
+  const unsigned bytes = host_.vector_bits / 8, lanes = bytes / lane_bytes;
+  if (static_cast<unsigned>(lanes_) != bytes || host_.level == VectorLevel::baseline ||
+      !llvm::Triple(module_.getTargetTriple()).isX86())
+    return nullptr;
+  auto* of_bytes = llvm::FixedVectorType::get(b_.getInt8Ty(), bytes);
+  llvm::SmallVector<int, 64> together;
+  for (unsigned i = 0; i < bytes; ++i) {
+    const unsigned lane = i / lane_bytes, channel = i % lane_bytes / channels, pixel = i % channels;
+    together.push_back(static_cast<int>(lane * lane_bytes + pixel * channels + channel));
+  }
+  const auto bits = static_cast<unsigned>(which);
+  // Two registers in turns: of each 128 bits the lower or upper half, in parts of so many bits.
+  const auto in_turns = [&](Value* a, Value* b, unsigned part_bits, bool is_upper) {
+    auto* type = llvm::FixedVectorType::get(b_.getIntNTy(part_bits), host_.vector_bits / part_bits);
+    const unsigned parts = 128 / part_bits;
+    llvm::SmallVector<int, 16> from;
+    for (unsigned lane = 0; lane < lanes; ++lane) {
+      for (unsigned i = 0; i < parts / 2; ++i) {
+        const unsigned at = lane * parts + i + (is_upper ? parts / 2 : 0);
+        from.push_back(static_cast<int>(at));
+        from.push_back(static_cast<int>(at + lanes * parts));
+      }
+    }
+    return b_.CreateShuffleVector(b_.CreateBitCast(a, type), b_.CreateBitCast(b, type), from);
+  };
+  llvm::SmallVector<Value*, channels> registers;
+  for (unsigned i = 0; i < channels; ++i) {
+    Value* at = b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), address, std::uint64_t{i} * bytes);
+    registers.push_back(b_.CreateShuffleVector(b_.CreateAlignedLoad(of_bytes, at, llvm::Align(1)), together));
+  }
+  Value* first = in_turns(registers[0], registers[1], 32, (bits & 2) != 0);
+  Value* second = in_turns(registers[2], registers[3], 32, (bits & 2) != 0);
+  Value* all = in_turns(first, second, 64, (bits & 1) != 0);
+  llvm::SmallVector<int, 16> in_order;
+  for (unsigned i = 0; i < channels * lanes; ++i) {
+    in_order.push_back(static_cast<int>(i % lanes * channels + i / lanes));
+  }
+  auto* of_words = llvm::FixedVectorType::get(b_.getInt32Ty(), channels * lanes);
+  return b_.CreateBitCast(b_.CreateShuffleVector(b_.CreateBitCast(all, of_words), in_order), of_bytes);
 }
 
 // Whether an index of a load or pick surely is inside of what it reads, at every point of the tile.
@@ -418,14 +468,14 @@ llvm::Type* Emitter::scratch_type(Id id) {
 
 Emitter::Lanes Emitter::from_scratch(Id id, const Point& point) {
   const ir::Type type = program_[id].type;
-  const std::vector<Value*> extents = extents_of(id);
+  const std::vector<Value*> extents = scratch_extents(id);
   Lanes value = load_from(scratch_of_.at(id), scratch_type(id), offset_of({point.data(), point.size()}, extents));
   value.base = from_memory(type, value.base);
   return value;
 }
 
 void Emitter::to_scratch(Id id, const Point& point, const Lanes& value) {
-  const std::vector<Value*> extents = extents_of(id);
+  const std::vector<Value*> extents = scratch_extents(id);
   const Lanes offset = offset_of({point.data(), point.size()}, extents);
   store_at(scratch_of_.at(id), program_[id].type, offset, resized(id, value, scratch_bits(id)), false);
 }
