@@ -164,6 +164,8 @@ class Emitter {
   Lanes offset_of(std::span<const Lanes> indices, std::span<llvm::Value* const> extents);
   void prefetch(Prefetch wanted);
   void emit_prefetches();
+  void note_first_load(const ir::Op& op, std::int64_t step);
+  void prefetch_next_tile(const Point& point);
 
   // Loop nests and functions (stages.cpp).
   void emit_scratch_function();
@@ -233,6 +235,8 @@ class Emitter {
   llvm::BasicBlock* body_block_ = nullptr;   // where it begins
   ir::Id computing_ = ir::none;              // the materialised value that is computed now
   std::vector<llvm::Value*> origins_, blocks_, tile_dims_;
+  std::vector<llvm::Value*> next_origins_;   // of the tile after this one
+  std::map<int, std::int64_t> first_loads_;  // by buffer: elements that stages load for each of the output's
 };
 
 }  // namespace tessera::compile

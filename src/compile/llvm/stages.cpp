@@ -114,6 +114,8 @@ void Emitter::begin_function(llvm::Function* function) {
   origins_.clear();
   blocks_.clear();
   tile_dims_.clear();
+  next_origins_.clear();
+  first_loads_.clear();
   known_.clear();
   known_.emplace_back();
   safe_loads_.clear();
@@ -258,8 +260,10 @@ void Emitter::emit_tile(Value* number) {
   origins_.assign(rank, i64(0));
   blocks_.assign(rank, i64(0));
   tile_dims_.assign(rank, i64(1));
+  next_origins_.assign(rank, i64(0));
   std::size_t first_cut = 0;
   while (first_cut < rank && tiling_.extents[first_cut] == 0) ++first_cut;
+  Value* next = b_.CreateAdd(number, i64(1));
   for (std::size_t axis = rank; axis-- > 0;) {
     const std::int64_t extent = tiling_.extents[axis];
     Value* whole = dim(0, static_cast<int>(axis));
@@ -268,11 +272,15 @@ void Emitter::emit_tile(Value* number) {
       continue;
     }
     blocks_[axis] = number;
+    Value* next_block = next;
     if (axis > first_cut) {
       Value* count = b_.CreateUDiv(b_.CreateAdd(whole, i64(extent - 1)), i64(extent));
       blocks_[axis] = b_.CreateURem(number, count);
       number = b_.CreateUDiv(number, count);
+      next_block = b_.CreateURem(next, count);
+      next = b_.CreateUDiv(next, count);
     }
+    next_origins_[axis] = b_.CreateMul(next_block, i64(extent));
     origins_[axis] = b_.CreateMul(blocks_[axis], i64(extent));
     tile_dims_[axis] = i64(extent);
     if (analysis_.is_clipped[axis] && extent > 1) {
@@ -365,6 +373,7 @@ void Emitter::emit_materialised(Id id, const std::vector<Id>& others) {
     std::vector<Id> all = {id};
     all.insert(all.end(), others.begin(), others.end());
     std::vector<Values> values;
+    values.reserve(all.size());
     for (Id value : all) values.push_back(compute_anew(value, points));
     for (std::size_t v = 0; v < all.size(); ++v) {
       for (std::size_t i = 0; i < points.size(); ++i) to_scratch(all[v], points[i], values[v][i]);
@@ -548,6 +557,7 @@ void Emitter::emit_store() {
     store_at(buffers_[0], type, at, resized(value, computed, ir::bits_of(type)), streaming_ && lanes_ > 1);
     Value* ahead = streaming_ ? nullptr : bytes_ahead(0);
     if (ahead) prefetch({buffers_[0], at.base, 0, memory_type(type), ahead, true});
+    if (!streaming_ && lanes_ > 1) prefetch_next_tile(point);
   };
   emit_nest(extents, stage);
 }

@@ -176,6 +176,7 @@ std::vector<Id> Widths::operands_of(Id id) const {
   if (const Average of = average(id); of.a != ir::none) return {of.a, of.b};
   if (const ProductSum sum = product_sum(id); !sum.terms.empty()) {
     std::vector<Id> values;
+    values.reserve(sum.terms.size());
     for (const ProductSum::Term& term : sum.terms) values.push_back(term.value);
     return values;
   }
