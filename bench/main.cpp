@@ -189,7 +189,7 @@ std::vector<Case> gpu_cases(const std::string& device) {
   if (device == "opencl") loops = {{"clFinish", at_most(1.25)}, {"clWaitForEvents", at_most(1.25)}};
   if (!loops.empty()) kernel = {{"by hand", at_least(0.95)}};
   std::vector<Opponent> stages = {{"ten runs", at_most(0.4)}, {"ten submits"}};
-  if (device == "vulkan") stages.push_back({"ten dispatches by hand", {}, true});
+  if (device == "vulkan") stages.push_back({"ten dispatches by hand"});
   return {
       {"submit+wait, relu", "us", loops, [=] { return bench::gpu_submit_and_wait(device); }, 200},
       {"run, relu", "us", loops, [=] { return bench::gpu_run(device); }, 200},

@@ -31,6 +31,7 @@ constexpr Backend gpu_backends[] = {
 
 std::uint64_t Driver::start(std::span<const Launch>) { no_queue(); }
 std::unique_ptr<Recording> Driver::record(std::span<const Launch>) { no_queue(); }
+void Driver::prepare_to_record(std::span<const Launch>) {}
 std::uint64_t Driver::start(Recording&) { no_queue(); }
 Progress Driver::wait(std::uint64_t, std::chrono::steady_clock::time_point) { no_queue(); }
 

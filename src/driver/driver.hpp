@@ -100,6 +100,8 @@ class Driver {
   // compiled first. Throws Error if one cannot be compiled or the device is lost; nothing has been started then.
   virtual std::uint64_t start(std::span<const Launch> launches);
   virtual std::unique_ptr<Recording> record(std::span<const Launch> launches);
+  // Makes ready what record() would gain from for launches that are started again and again. May take long.
+  virtual void prepare_to_record(std::span<const Launch> launches);
   // What a recording was started for before must be over.
   virtual std::uint64_t start(Recording& recording);
   // Returns when `number` is over or the device is lost, at the latest at `until`.

@@ -7,7 +7,9 @@
 #include "runtime/recorded_run.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace tessera::detail {
@@ -76,6 +78,8 @@ core::FailurePtr DeviceQueue::start(Node& node) noexcept {
       watch_->driver.pieces(node.launch);
     }
     bool needs_watcher = false;
+    std::function<void()> later;
+    Ref<DeviceState> device;
     {
       // Numbers and flights in one order.
       const std::scoped_lock lock(watch_->mutex);
@@ -84,6 +88,7 @@ core::FailurePtr DeviceQueue::start(Node& node) noexcept {
       // Of a batch it is the run that is waited for, which cannot be over before it.
       if (node.batch) node.join->flight.store(number, std::memory_order_release);
       watch_->flights.push_back({number, &node});
+      if (node.batch && (later = node.batch->work_for_later(watch_->driver))) device = node.device;
       if (attended != &node) {
         watch_->unattended = number;
         needs_watcher = true;
@@ -93,7 +98,9 @@ core::FailurePtr DeviceQueue::start(Node& node) noexcept {
         }
       }
     }
+    // From here on the node may be over.
     if (needs_watcher) watch_->changed.notify_one();
+    if (later) leave_to_worker(*device, "preparation", std::move(later), Priority::low);
     return nullptr;
   } catch (const Error& error) {
     return failed(error.code(), error.what());

@@ -161,6 +161,9 @@ Buffer allocate(DeviceState& device, const Shape& shape, DType dtype, bool zero)
 //
 // Whether executing it only puts it into the device's queue, which any thread may do.
 bool starts_at_once(const Node& node) noexcept;
+// Has a worker do something that is ordered after nothing.
+void leave_to_worker(DeviceState& device, std::string_view label, std::function<void()> work,
+                     Priority priority = Priority::normal);
 // Ends a node that runs; returns one that became ready and that this thread may go on with.
 Node* finish(Node& node, core::FailurePtr failure) noexcept;
 // Ends a pending node, for the reason given; false if it is not pending any more.

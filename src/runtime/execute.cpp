@@ -148,17 +148,7 @@ void tell(Node& node) noexcept {
   DeviceState& device = *node.device;
   if (!device.queue || device.scheduler->must_help()) return node.tell();
   if (!node.wake()) return;
-  Node* job = nullptr;
-  {
-    const std::scoped_lock order(device.order);
-    job = &device.nodes.take(device);
-  }
-  job->kind = Node::Kind::host;
-  job->id = 0;
-  job->label = "callback";
-  job->cost = 0;
-  job->host = [told = Ref<Node>(&node)] { told->tell(); };
-  if (job->arm()) device.scheduler->push(*job);
+  leave_to_worker(device, "callback", [told = Ref<Node>(&node)] { told->tell(); });
 }
 
 // The end of a node whose outcome is set. It leaves the order before anybody is told: what is told may wait for those
@@ -241,6 +231,21 @@ Node* step(Node& node) noexcept {
 }
 
 }  // namespace
+
+void leave_to_worker(DeviceState& device, std::string_view label, std::function<void()> work, Priority priority) {
+  Node* job = nullptr;
+  {
+    const std::scoped_lock order(device.order);
+    job = &device.nodes.take(device);
+  }
+  job->kind = Node::Kind::host;
+  job->id = 0;
+  job->label = label;
+  job->priority = priority;
+  job->cost = 0;
+  job->host = std::move(work);
+  if (job->arm()) device.scheduler->push(*job);
+}
 
 bool starts_at_once(const Node& node) noexcept {
   if (!node.device->queue || !node.device->scheduler->may_use_caller()) return false;

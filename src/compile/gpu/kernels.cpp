@@ -268,24 +268,25 @@ void Printer::print_quads() {
   close();
 }
 
+// Of a buffer in GLSL.
+std::string_view Printer::declared_element(Type type) const {
+  if (type == Type::u8) return target_.has_u8 && !has_quads_ ? "uint8_t" : "uint";
+  if (has_quads_ && type != Type::f64 && type != Type::s64) {
+    return type == Type::f32 ? "vec4" : type == Type::s32 ? "ivec4" : "uvec4";
+  }
+  constexpr Kept as_kept[] = {Kept::f32, Kept::f64, Kept::s32, Kept::s64, Kept::u32};
+  return words_.type(as_kept[static_cast<int>(type)]);
+}
+
 std::string Printer::declared_buffers() const {
   std::string result;
   int binding = 0;
   for (const int number : result_.buffers) {
     const Type type = program_.buffers[static_cast<std::size_t>(number)].type;
     if (words_.is_glsl()) {
-      std::string element;
-      if (type == Type::u8) {
-        element = target_.has_u8 && !has_quads_ ? "uint8_t" : "uint";
-      } else if (has_quads_ && type != Type::f64 && type != Type::s64) {
-        element = type == Type::f32 ? "vec4" : type == Type::s32 ? "ivec4" : "uvec4";
-      } else {
-        const Kept as_kept[] = {Kept::f32, Kept::f64, Kept::s32, Kept::s64, Kept::u32};
-        element = words_.type(as_kept[static_cast<int>(type)]);
-      }
       const char* set = target_.dialect == Dialect::vulkan ? "set = 0, " : "";
       result += text("layout(std430, ", set, "binding = ", binding, ") ", number == 0 ? "" : "readonly ", "buffer B",
-                     number, " { ", element, " b", number, "[]; };\n");
+                     number, " { ", declared_element(type), " b", number, "[]; };\n");
     } else {
       result += text(binding == 0 ? "" : ", ", target_.dialect == Dialect::cuda ? "" : "__global ",
                      number == 0 ? "" : "const ", words_.element(type), "* b", number);
@@ -317,12 +318,12 @@ std::string Printer::declared_buffers() const {
   return result;
 }
 
-std::string Printer::head() const {
-  switch (target_.dialect) {
+std::string head(const Target& target) {
+  switch (target.dialect) {
     case Dialect::vulkan: {
       std::string result = "#version 450\n";
-      if (target_.has_s64) result += "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require\n";
-      if (target_.has_u8) result += "#extension GL_EXT_shader_8bit_storage : require\n";
+      if (target.has_s64) result += "#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require\n";
+      if (target.has_u8) result += "#extension GL_EXT_shader_8bit_storage : require\n";
       return result + "#define PRECISE precise\n";
     }
     case Dialect::gles:
@@ -336,7 +337,7 @@ std::string Printer::head() const {
              "#define PRECISE\n"
              "#endif\n";
     case Dialect::opencl:
-      return text(target_.has_f64 ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" : "",
+      return text(target.has_f64 ? "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n" : "",
                   "#pragma OPENCL FP_CONTRACT OFF\n");
     default:
       return "";
@@ -418,6 +419,7 @@ Kernel Printer::print() {
   std::string shared;
   const auto share = [&](std::string_view type, std::string_view array, std::int64_t elements) {
     shared += text(words_.is_glsl() ? "" : "  ", qualifier, " ", type, " ", array, "[", elements, "];\n");
+    result_.parts.shared.push_back({std::string(type), std::string(array), elements});
   };
   for (const auto& [id, where] : scratch_of_) {
     if (where.is_shared) share(words_.type(kept(id)), where.name, where.elements);
@@ -434,7 +436,13 @@ Kernel Printer::print() {
   }
   const std::string base = result_.has_scratch ? "  int scratch_base = group * arguments[1];\n" : "";
   std::string& source = result_.source;
-  source = head();
+  source = head(target_);
+  if (target_.dialect == Dialect::vulkan) {
+    for (const int number : result_.buffers) {
+      result_.parts.elements.emplace_back(declared_element(program_.buffers[static_cast<std::size_t>(number)].type));
+    }
+    result_.parts.body = text("  ", arguments, base, body_);
+  }
   if (words_.is_glsl()) {
     source += text("layout(local_size_x = ", target_.group, ") in;\n", declared_buffers(), shared,
                    functions(body_, target_), "void main() {\n",

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -32,6 +33,8 @@ std::int64_t points_of(const ir::Program& program, ir::Id id, const Tiling& tili
 
 // Whether a program must be computed tile by tile (kernels.cpp).
 bool needs_tiles(const ir::Program& program);
+// What every text begins with (kernels.cpp).
+std::string head(const Target& target);
 // A point at a time.
 Tiling single_points(const ir::Program& program);
 
@@ -122,7 +125,7 @@ class Printer {
   void print_quads();
   bool is_vector(ir::Id id, std::set<ir::Id>& known) const;
   std::string vector_of(ir::Id id, std::map<ir::Id, std::string>& made);
-  std::string head() const;
+  std::string_view declared_element(ir::Type type) const;
   std::string declared_buffers() const;
 
   // Blocks of products (products.cpp).

@@ -4,6 +4,7 @@
 #include "ir/ir.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -72,6 +73,18 @@ struct Kernel {
     std::int64_t most = 1;  // the count, if there are no extents
   };
   std::vector<Loop> loops;
+  // What a chain is made of: the text of `source` in parts. Only for Vulkan.
+  struct Array {
+    std::string type, name;
+    std::int64_t elements = 0;
+  };
+  struct Parts {
+    std::vector<std::string> elements;  // the types of the buffers' elements
+    std::vector<Array> shared;          // the workgroup's memory
+    std::string body;                   // what main() does when lane, group and groups are known
+  };
+  Parts parts;
+
   // The steps of an invocation that does one piece of a launch.
   std::int64_t steps(const ir::Program& program, const std::int64_t* dims) const;
 
@@ -86,6 +99,18 @@ struct Kernel {
   std::vector<std::uint32_t> arguments(const ir::Program& program, const std::int64_t* dims,
                                        const std::uint64_t* scalars, const Grid& grid) const;
 };
+
+// A kernel of a chain. Its buffers, and then its scratch memory, are numbered in the chain: those of the same memory
+// alike.
+struct Link {
+  const Kernel* kernel = nullptr;
+  std::vector<int> memory;
+};
+// Kernels one after the other as one, for launches that are one workgroup's work each: a barrier of the workgroup takes
+// the place of one of the device, and one dispatch that of many. Its `buffers` are numbers of memory, in the order of
+// the bindings; its arguments are those of the links, one after the other. None if they need more than the device has,
+// or if the language is not Vulkan's.
+std::optional<Kernel> chain(std::span<const Link> links, const Target& target);
 
 // How a program is printed. Of a reduction to few elements each is the work of a workgroup, of one to many that of an
 // invocation. Of a matrix product with few rows or columns each element is the work of an invocation; else a block is

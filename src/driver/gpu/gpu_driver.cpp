@@ -12,6 +12,7 @@
 #include <limits>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <unordered_map>
 #include <utility>
@@ -159,6 +160,95 @@ class ScratchPool {
   std::multimap<std::size_t, std::unique_ptr<Memory>> free_;
 };
 
+// Kernels that were made one (compile::gpu::chain), by what they are and which of their memory is the same. Kept as
+// long as the device.
+class Chains {
+ public:
+  // A call, and whether it may be part of a chain.
+  struct Part {
+    const compile::gpu::Kernel* kernel = nullptr;
+    bool is_link = false;  // it is one workgroup's work
+    std::int64_t steps = 0;
+  };
+
+  explicit Chains(Api& api) : api_(api) {}
+
+  // How many calls from this one on make a chain; less than two: none.
+  std::size_t length(std::span<const Part> parts, std::size_t first) const {
+    const std::int64_t most_steps = api_.target().most_steps;
+    std::int64_t steps = 0;
+    std::size_t count = 0;
+    for (; count < longest && first + count < parts.size() && parts[first + count].is_link; ++count) {
+      steps += parts[first + count].steps;
+      if (most_steps != 0 && steps > most_steps) break;
+    }
+    return count;
+  }
+
+  // Compiles what takes the place of these calls. What cannot be compiled is none: the calls do without.
+  void prepare(std::span<const Part> parts, std::span<const Dispatch> calls) {
+    std::vector<int> memory;
+    const std::scoped_lock lock(mutex_);
+    const auto [at, is_new] = known_.try_emplace(key_of(parts, calls, memory));
+    if (is_new) at->second = make(parts, calls, memory);
+  }
+  // That, if it was prepared.
+  std::optional<Dispatch> find(std::span<const Part> parts, std::span<const Dispatch> calls) {
+    std::vector<int> memory;
+    const std::scoped_lock lock(mutex_);
+    const auto found = known_.find(key_of(parts, calls, memory));
+    if (found == known_.end() || !found->second.module) return std::nullopt;
+    // A memory's number is the place where it comes first.
+    std::vector<Memory*> by_number;
+    for (const Dispatch& call : calls) by_number.insert(by_number.end(), call.buffers.begin(), call.buffers.end());
+    Dispatch all;
+    all.module = found->second.module.get();
+    for (const int number : found->second.bindings) all.buffers.push_back(by_number[static_cast<std::size_t>(number)]);
+    for (const Dispatch& call : calls) {
+      all.arguments.insert(all.arguments.end(), call.arguments.begin(), call.arguments.end());
+    }
+    return all;
+  }
+
+ private:
+  // The text grows with it, and so does the time to compile it: ten times `scale` take lavapipe a quarter of a second.
+  static constexpr std::size_t longest = 16;
+  using Key = std::vector<std::pair<const compile::gpu::Kernel*, std::vector<int>>>;
+  struct Code {
+    std::unique_ptr<Module> module;
+    std::vector<int> bindings;  // numbers of memory
+  };
+
+  static Key key_of(std::span<const Part> parts, std::span<const Dispatch> calls, std::vector<int>& memory) {
+    Key key;
+    std::unordered_map<const Memory*, int> numbers;
+    int place = 0;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      memory.clear();
+      for (const Memory* buffer : calls[i].buffers)
+        memory.push_back(numbers.try_emplace(buffer, place++).first->second);
+      key.emplace_back(parts[i].kernel, memory);
+    }
+    return key;
+  }
+
+  Code make(std::span<const Part> parts, std::span<const Dispatch> calls, std::vector<int>& memory) try {
+    std::vector<compile::gpu::Link> links;
+    for (const auto& [kernel, numbers] : key_of(parts, calls, memory)) links.push_back({kernel, numbers});
+    const std::optional<compile::gpu::Kernel> kernel = compile::gpu::chain(links, api_.target());
+    if (!kernel) return {};
+    const std::string name = text("chain of ", links.size());
+    if (compile::dump_wants("gpu")) compile::dump_show(name, "gpu", kernel->source);
+    return {api_.compile(*kernel, name), kernel->buffers};
+  } catch (const Error&) {
+    return {};
+  }
+
+  Api& api_;
+  std::mutex mutex_;
+  std::map<Key, Code> known_;
+};
+
 struct Scratch {
   std::unique_ptr<Memory> memory;
   std::size_t bytes;
@@ -173,7 +263,7 @@ class GpuRecording final : public driver::Recording {
 class GpuDriver final : public Driver {
  public:
   GpuDriver(std::unique_ptr<Api> api, std::string backend)
-      : api_(std::move(api)), info_(api_->info()), scratch_(*api_) {
+      : api_(std::move(api)), info_(api_->info()), scratch_(*api_), chains_(*api_) {
     info_.backend = std::move(backend);
   }
 
@@ -246,8 +336,33 @@ class GpuDriver final : public Driver {
 
   std::unique_ptr<driver::Recording> record(std::span<const Launch> launches) override {
     auto made = std::make_unique<GpuRecording>();
-    made->recording = api_->record(dispatches(launches, made->scratch));
+    std::vector<Chains::Part> parts;
+    const std::vector<Dispatch> calls = dispatches(launches, made->scratch, &parts);
+    std::vector<Dispatch> chained;
+    each_chain(parts, [&](std::size_t first, std::size_t count) {
+      const std::span some = std::span(calls).subspan(first, count);
+      std::optional<Dispatch> chain;
+      if (count > 1) chain = chains_.find(std::span(parts).subspan(first, count), some);
+      if (chain) {
+        chained.push_back(std::move(*chain));
+      } else {
+        chained.insert(chained.end(), some.begin(), some.end());
+      }
+    });
+    made->recording = api_->record(chained);
     return made;
+  }
+  void prepare_to_record(std::span<const Launch> launches) override try {
+    if (api_->target().dialect != compile::gpu::Dialect::vulkan) return;
+    std::vector<Scratch> scratch;
+    std::vector<Chains::Part> parts;
+    const std::vector<Dispatch> calls = dispatches(launches, scratch, &parts);
+    each_chain(parts, [&](std::size_t first, std::size_t count) {
+      if (count > 1) chains_.prepare(std::span(parts).subspan(first, count), std::span(calls).subspan(first, count));
+    });
+    for (Scratch& taken : scratch) scratch_.give_back(std::move(taken.memory), taken.bytes);
+  } catch (const Error&) {
+    // There may be no memory for a moment. What is not prepared is recorded call by call.
   }
   std::uint64_t start(driver::Recording& recording) override {
     return api_->submit(*static_cast<GpuRecording&>(recording).recording);
@@ -260,16 +375,27 @@ class GpuDriver final : public Driver {
   }
 
  private:
-  std::vector<Dispatch> dispatches(std::span<const Launch> launches, std::vector<Scratch>& scratch) {
+  std::vector<Dispatch> dispatches(std::span<const Launch> launches, std::vector<Scratch>& scratch,
+                                   std::vector<Chains::Part>* parts = nullptr) {
     std::vector<Dispatch> calls;
     calls.reserve(launches.size());
     for (const Launch& launch : launches) {
-      if (launch.elements != 0) calls.push_back(dispatch(launch, scratch));
+      if (launch.elements != 0) calls.push_back(dispatch(launch, scratch, parts));
     }
     return calls;
   }
 
-  Dispatch dispatch(const Launch& launch, std::vector<Scratch>& scratch) {
+  // Calls `done` for all calls, one by one or as chains.
+  template <class Done>
+  void each_chain(std::span<const Chains::Part> parts, const Done& done) const {
+    for (std::size_t first = 0; first < parts.size();) {
+      const std::size_t count = std::max<std::size_t>(1, chains_.length(parts, first));
+      done(first, count);
+      first += count;
+    }
+  }
+
+  Dispatch dispatch(const Launch& launch, std::vector<Scratch>& scratch, std::vector<Chains::Part>* parts) {
     GpuExecutable& executable = executable_of(launch);
     const GpuExecutable::Code& code = executable.code(*api_, launch);
     const compile::gpu::Kernel& kernel = code.kernel;
@@ -291,6 +417,9 @@ class GpuDriver final : public Driver {
     call.groups = static_cast<std::uint32_t>(groups);
     check_steps(executable.program(), launch, kernel, (grid.groups + groups - 1) / groups);
     call.arguments = kernel.arguments(executable.program(), launch.dims.data(), launch.scalars.data(), grid);
+    if (parts) {
+      parts->push_back({&kernel, grid.groups <= 1, kernel.steps(executable.program(), launch.dims.data())});
+    }
     return call;
   }
 
@@ -330,6 +459,7 @@ class GpuDriver final : public Driver {
   DeviceInfo info_;
   AddressSpace memory_;
   ScratchPool scratch_;
+  Chains chains_;
   std::mutex mutex_;
   std::unordered_multimap<std::size_t, std::unique_ptr<GpuExecutable>> executables_;
   std::vector<std::pair<std::uint64_t, std::vector<Scratch>>> in_use_;
