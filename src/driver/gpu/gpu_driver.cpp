@@ -188,9 +188,14 @@ class Chains {
   // Compiles what takes the place of these calls. What cannot be compiled is none: the calls do without.
   void prepare(std::span<const Part> parts, std::span<const Dispatch> calls) {
     std::vector<int> memory;
+    Key key = key_of(parts, calls, memory);
+    {
+      const std::scoped_lock lock(mutex_);
+      if (known_.contains(key)) return;
+    }
+    Code made = make(parts, calls, memory);  // without the lock: others record meanwhile
     const std::scoped_lock lock(mutex_);
-    const auto [at, is_new] = known_.try_emplace(key_of(parts, calls, memory));
-    if (is_new) at->second = make(parts, calls, memory);
+    known_.try_emplace(std::move(key), std::move(made));
   }
   // That, if it was prepared.
   std::optional<Dispatch> find(std::span<const Part> parts, std::span<const Dispatch> calls) {
