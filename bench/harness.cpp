@@ -42,6 +42,8 @@ double summarize(std::vector<double>& figures, Summary summary) {
       return figures.front();
     case Summary::maximum:
       return figures.back();
+    case Summary::low:
+      return figures[figures.size() / 10];
     case Summary::median:
       return figures[figures.size() / 2];
   }

@@ -39,8 +39,9 @@ struct Sides {
 };
 
 // What counts of many rounds: the least for times (all noise adds to them), the most for rates, the middle for what is
-// random by itself.
-enum class Summary : std::uint8_t { minimum, maximum, median };
+// random by itself. For times of threads that wake each other a tenth of the rounds is less: the least of all is then
+// the luck of having had them on the right cores, which one side has in this run and the other one in the next.
+enum class Summary : std::uint8_t { minimum, maximum, median, low };
 
 struct Opponent {
   std::string_view name;

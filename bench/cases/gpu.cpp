@@ -18,8 +18,8 @@ namespace {
 using tessera::Buffer;
 using tessera::Device;
 
-constexpr std::size_t elements = 16;  // of a tiny kernel
-constexpr int repeats = 20;           // of a round: few, as threads that sit badly on the cores stay there for long
+constexpr std::size_t elements = tiny_elements;
+constexpr int repeats = 20;  // of a round: few, as threads that sit badly on the cores stay there for long
 constexpr int stages = 10;
 
 std::function<double()> microseconds_each(const Call& call) {

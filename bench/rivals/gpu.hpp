@@ -45,8 +45,11 @@ inline constexpr std::array<GpuVariant, 14> gpu_variants = {{{64, 4, 1},
 // The fastest of these calls.
 std::size_t fastest(std::span<const Call> calls);
 
+// Of the tiny kernel, relu, that is submitted and waited for: the same work on both sides.
+inline constexpr std::size_t tiny_elements = 16;
+
 namespace vulkan {
-// A command buffer with empty dispatches, barriers between them, submitted and waited for.
+// A command buffer with dispatches of that kernel, barriers between them, recorded before, submitted and waited for.
 enum class Wait : std::uint8_t { fence, timeline };
 Call submit_and_wait(const std::string& device, Wait wait, int dispatches = 1);
 // The number of elements is a multiple of 2^14.

@@ -109,9 +109,23 @@ Call submit_and_wait(const std::string& device, Wait wait) {
   cl_device_id found = find(device);
   if (!found) return nullptr;
   const auto connection = std::make_shared<Connection>(found);
-  const auto kernel = std::make_shared<KernelObject>(connection->kernel("kernel void kernel_main() {}\n"));
-  if (wait == Wait::finish) return [=] { connection->run_and_finish(kernel->get(), 1, 1); };
-  return [=] { connection->run_and_wait_for_event(kernel->get(), 1, 1); };
+  const auto kernel = std::make_shared<KernelObject>(
+      connection->kernel("kernel void kernel_main(global const float* x, global float* z) {\n"
+                         "  uint i = get_global_id(0);\n"
+                         "  z[i] = fmax(x[i], 0.0f);\n"
+                         "}\n"));
+  const std::vector<float> values(tiny_elements);
+  const auto memory =
+      std::make_shared<std::array<MemoryObject, 2>>(std::array{connection->memory(values), connection->memory(values)});
+  for (cl_uint i = 0; i < memory->size(); ++i) {
+    cl_mem argument = (*memory)[i].get();
+    check(functions()->set_argument(kernel->get(), i, sizeof argument, static_cast<const void*>(&argument)),
+          "clSetKernelArg");
+  }
+  if (wait == Wait::finish) {
+    return [=, kept = memory] { connection->run_and_finish(kernel->get(), tiny_elements, tiny_elements); };
+  }
+  return [=, kept = memory] { connection->run_and_wait_for_event(kernel->get(), tiny_elements, tiny_elements); };
 }
 
 GpuKernel add_relu_scale(const std::string& device, std::span<const float> a, std::span<const float> b, float factor) {

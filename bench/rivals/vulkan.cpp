@@ -316,10 +316,19 @@ std::string source_of(const GpuVariant& variant, float factor) {
 Call submit_and_wait(const std::string& device, Wait wait, int dispatches) {
   const auto connection = connect(device);
   if (!connection) return nullptr;
-  VkCommandBuffer commands =
-      record(*connection, "#version 450\nlayout(local_size_x = 1) in;\nvoid main() {}\n", {}, 1, dispatches);
-  if (wait == Wait::fence) return [=] { connection->run_with_fence(commands); };
-  return [=] { connection->run_with_timeline(commands); };
+  const std::array memory = {std::make_shared<Buffer>(connection, tiny_elements),
+                             std::make_shared<Buffer>(connection, tiny_elements)};
+  const std::string source =
+      "#version 450\n"
+      "layout(local_size_x = " +
+      std::to_string(tiny_elements) +
+      ") in;\n"
+      "layout(std430, binding = 0) readonly buffer X { float x[]; };\n"
+      "layout(std430, binding = 1) buffer Z { float z[]; };\n"
+      "void main() { uint i = gl_GlobalInvocationID.x; z[i] = max(x[i], 0.0); }\n";
+  VkCommandBuffer commands = record(*connection, source, {memory[0]->handle(), memory[1]->handle()}, 1, dispatches);
+  if (wait == Wait::fence) return [=, kept = memory] { connection->run_with_fence(commands); };
+  return [=, kept = memory] { connection->run_with_timeline(commands); };
 }
 
 GpuKernel add_relu_scale(const std::string& device, std::span<const float> a, std::span<const float> b, float factor) {
