@@ -102,7 +102,7 @@ TEST(Parameters, A_single_number_counts_as_a_list_of_one) {
 TEST(Parameters, A_required_one_must_be_given) {
   Arguments arguments;
   expect_error(Errc::invalid_parameter, "[probe] needs the parameter 'seed', an integer",
-               [&] { probe().bind({}, arguments); });
+               [&] { probe().bind(Params(), arguments); });
 }
 
 TEST(Parameters, An_unknown_one_is_refused_with_the_nearest_name) {
