@@ -608,7 +608,8 @@ template <class T>
 DeviceOperation<detail::OperationValue<T>> value(T&& given) {
   static_assert(!detail::is_operation<std::remove_cvref_t<T>>, "it is an operation already");
   using Given = detail::OperationValue<T>;
-  return DeviceOperation<Given>(detail::TypedNodePtr<Given>(new detail::ValueNode<Given>(std::forward<T>(given))));
+  return DeviceOperation<Given>(
+      detail::TypedNodePtr<Given>(new detail::ValueNode<Given>(std::in_place, std::forward<T>(given))));
 }
 
 // Several operations as one, with a std::tuple of their values; what is no operation is value(it). They may run at the

@@ -267,7 +267,7 @@ template <class T>
 class ValueNode final : public TypedNode<T> {
  public:
   template <class Given>
-  explicit ValueNode(Given&& given) {
+  ValueNode(std::in_place_t, Given&& given) {
     this->set_direct(0);
     AsOperation<Given>::set(item_, *this, std::forward<Given>(given));
   }

@@ -88,7 +88,8 @@ core::FailurePtr DeviceQueue::start(Node& node) noexcept {
       // Of a batch it is the run that is waited for, which cannot be over before it.
       if (node.batch) node.join->flight.store(number, std::memory_order_release);
       watch_->flights.push_back({number, &node});
-      if (node.batch && (later = node.batch->work_for_later(watch_->driver))) device = node.device;
+      if (node.batch) later = node.batch->work_for_later(watch_->driver);
+      if (later) device = node.device;
       if (attended != &node) {
         watch_->unattended = number;
         needs_watcher = true;
