@@ -62,11 +62,16 @@ struct Ticks {
   int count = 0;
   Clock::time_point last = Clock::now();
   Clock::duration longest{0};
+  bool is_over = false;  // a tick that is on its way already cannot be cancelled
 
+  void stop() {
+    is_over = true;
+    timer.cancel();
+  }
   void next() {
     timer.expires_after(2ms);
     timer.async_wait([this](const asio::error_code& error) {
-      if (error) return;
+      if (error || is_over) return;
       const auto now = Clock::now();
       longest = std::max(longest, now - std::exchange(last, now));
       ++count;
@@ -129,8 +134,7 @@ int main() {
   Ticks ticks{asio::steady_timer(loop.io)};
   ticks.next();
 
-  const auto end = [&] { ticks.timer.cancel(); };
-  all_tasks(loop, [&] { asio::co_spawn(loop.io, session(loop), [&](const std::exception_ptr&) { end(); }); });
+  all_tasks(loop, [&] { asio::co_spawn(loop.io, session(loop), [&](const std::exception_ptr&) { ticks.stop(); }); });
   loop.io.run();
 
   std::cout << "ticks: " << ticks.count;

@@ -71,7 +71,9 @@ Emitter::Point Emitter::operand_point(const ir::Op& op, Id operand, const Point&
 void Emitter::keep_abreast(Values& values) {
 #if defined(__x86_64__)
   constexpr int step = 8;
-  if (values.size() < 2 || !values[0].is_vector || ++chain_length_ % step != 0) return;
+  const bool is_register =
+      values[0].is_vector && values[0].base->getType()->getPrimitiveSizeInBits() == host_.vector_bits;
+  if (values.size() < 2 || !is_register || ++chain_length_ % step != 0) return;
   std::vector<Value*> operands;
   std::vector<llvm::Type*> types;
   std::string outputs, inputs;
