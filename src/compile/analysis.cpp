@@ -7,6 +7,7 @@ namespace tessera::compile {
 using ir::Code;
 using ir::Id;
 using ir::Op;
+using ir::Program;
 
 bool is_elementwise(Code code) noexcept { return code >= Code::neg && code <= Code::nearest; }
 
@@ -237,6 +238,52 @@ void Analysis::find_depth() {
     depths[id] = std::min(deepest + own_cost(op.code), 1 << 20);
   }
   depth = depths[static_cast<std::size_t>(program_.stored())];
+}
+
+namespace {
+
+// Whether the index of a load surely is inside of the buffer.
+bool is_inside(const Program& program, Id index, int buffer, int axis, const std::vector<bool>& is_clipped) {
+  const Op& op = program[index];
+  const std::int64_t known = program.buffers[static_cast<std::size_t>(buffer)].dims[static_cast<std::size_t>(axis)];
+  const auto is_dim = [&](Id extent) {
+    const Op& of = program[extent];
+    std::int64_t value = 0;
+    if (known >= 0 && ir::is_constant(program, extent, value)) return value <= known;
+    return of.code == Code::dim && of.index == buffer && of.axis == axis;
+  };
+  std::int64_t value = 0;
+  if (ir::is_constant(program, index, value)) return value >= 0 && value < known;
+  if (op.code == Code::iota) return is_dim(op.shape[static_cast<std::size_t>(op.axis)]);
+  if (op.code != Code::add) return false;
+  // origin + iota, of a tile that ends with the output, along an axis as long as the output's.
+  for (std::size_t side = 0; side < 2; ++side) {
+    const Op& origin = program[op.operands[side]];
+    const Op& place = program[op.operands[1 - side]];
+    if (origin.code != Code::origin || place.code != Code::iota) continue;
+    const Op& extent = program[place.shape[static_cast<std::size_t>(place.axis)]];
+    if (extent.code != Code::tile_dim || extent.axis != origin.axis) continue;
+    if (!is_clipped[static_cast<std::size_t>(origin.axis)]) continue;
+    if (buffer == 0) return axis == origin.axis;
+    const ir::SameExtent wanted{buffer, axis, origin.axis};
+    if (std::ranges::find(program.same_extents, wanted) != program.same_extents.end()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool is_inside(const Program& program, const Op& op, std::size_t axis, const std::vector<bool>& is_clipped) {
+  const Id index = ir::indices_of(op)[axis];
+  if (op.code == Code::load) return is_inside(program, index, op.index, static_cast<int>(axis), is_clipped);
+  const Op& extent = program[ir::extents_of(op)[axis]];
+  if (extent.code == Code::dim) return is_inside(program, index, extent.index, extent.axis, is_clipped);
+  std::int64_t known = 0, value = 0;
+  if (!ir::is_constant(program, ir::extents_of(op)[axis], known)) return false;
+  if (ir::is_constant(program, index, value)) return value >= 0 && value < known;
+  const Op& place = program[index];
+  return place.code == Code::iota &&
+         ir::is_constant(program, place.shape[static_cast<std::size_t>(place.axis)], value) && value <= known;
 }
 
 }  // namespace tessera::compile

@@ -3,6 +3,7 @@
 #include "compile/compile.hpp"
 #include "ir/ir.hpp"
 
+#include <cstddef>
 #include <vector>
 
 namespace tessera::compile {
@@ -37,5 +38,8 @@ struct Analysis {
 // Whether an op computes each point from the same point of its operands.
 bool is_elementwise(ir::Code code) noexcept;
 bool is_reduction(ir::Code code) noexcept;
+// Whether an index of a load or pick surely is inside of what it reads, at every point of a tile. `is_clipped` as in
+// Analysis.
+bool is_inside(const ir::Program& program, const ir::Op& op, std::size_t axis, const std::vector<bool>& is_clipped);
 
 }  // namespace tessera::compile

@@ -110,7 +110,6 @@ class Printer {
   std::string inside_border(const ir::Op& op, std::size_t axis, Kept kept, const std::string& index,
                             const std::string& extent, std::string& is_inside);
   bool is_inside(const ir::Op& op, std::size_t axis) const;
-  bool is_inside(ir::Id index, int buffer, int axis) const;
   std::string load_element(int buffer, const std::string& at) const;
   void store_element(const std::string& at, const std::string& value);
   std::string offset(const std::vector<std::string>& indices, const std::vector<std::string>& extents);

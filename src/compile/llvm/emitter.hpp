@@ -143,8 +143,9 @@ class Emitter {
   std::int64_t which_of_group(ir::Id index, std::int64_t step) const;
   Lanes load_group(const ir::Op& op, const Source& source, const Lanes& place, const Group& group);
   llvm::Value* load_fourth_bytes(llvm::Value* address, std::int64_t which);
-  bool is_inside(const ir::Op& op, std::size_t axis) const;
-  bool is_inside(ir::Id index, int buffer, int axis) const;
+  bool is_inside(const ir::Op& op, std::size_t axis) const {
+    return compile::is_inside(program_, op, axis, analysis_.is_clipped);
+  }
   llvm::Value* inside_border(const ir::Op& op, std::size_t axis, llvm::Value* index, llvm::Value* extent,
                              llvm::Value*& is_inside);
   // With `ahead`: what lies that many bytes further on will be needed too.

@@ -166,49 +166,6 @@ Value* Emitter::load_fourth_bytes(Value* address, std::int64_t which) {
   return b_.CreateBitCast(b_.CreateShuffleVector(b_.CreateBitCast(all, of_words), in_order), of_bytes);
 }
 
-// Whether an index of a load or pick surely is inside of what it reads, at every point of the tile.
-bool Emitter::is_inside(const ir::Op& op, std::size_t axis) const {
-  const Id index = ir::indices_of(op)[axis];
-  if (op.code == Code::load) return is_inside(index, op.index, static_cast<int>(axis));
-  const ir::Op& extent = program_[ir::extents_of(op)[axis]];
-  if (extent.code == Code::dim) return is_inside(index, extent.index, extent.axis);
-  std::int64_t known = 0, value = 0;
-  if (!ir::is_constant(program_, ir::extents_of(op)[axis], known)) return false;
-  if (ir::is_constant(program_, index, value)) return value >= 0 && value < known;
-  const ir::Op& place = program_[index];
-  return place.code == Code::iota &&
-         ir::is_constant(program_, place.shape[static_cast<std::size_t>(place.axis)], value) && value <= known;
-}
-
-// Whether the index of a load surely is inside of the buffer.
-bool Emitter::is_inside(Id index, int buffer, int axis) const {
-  const ir::Op& op = program_[index];
-  const std::int64_t known = program_.buffers[static_cast<std::size_t>(buffer)].dims[static_cast<std::size_t>(axis)];
-  const auto is_dim = [&](Id extent) {
-    const ir::Op& of = program_[extent];
-    std::int64_t value = 0;
-    if (known >= 0 && ir::is_constant(program_, extent, value)) return value <= known;
-    return of.code == Code::dim && of.index == buffer && of.axis == axis;
-  };
-  std::int64_t value = 0;
-  if (ir::is_constant(program_, index, value)) return value >= 0 && value < known;
-  if (op.code == Code::iota) return is_dim(op.shape[static_cast<std::size_t>(op.axis)]);
-  if (op.code != Code::add) return false;
-  // origin + iota, of a tile that ends with the output, along an axis as long as the output's.
-  for (std::size_t side = 0; side < 2; ++side) {
-    const ir::Op& origin = program_[op.operands[side]];
-    const ir::Op& place = program_[op.operands[1 - side]];
-    if (origin.code != Code::origin || place.code != Code::iota) continue;
-    const ir::Op& extent = program_[place.shape[static_cast<std::size_t>(place.axis)]];
-    if (extent.code != Code::tile_dim || extent.axis != origin.axis) continue;
-    if (!analysis_.is_clipped[static_cast<std::size_t>(origin.axis)]) continue;
-    if (buffer == 0) return axis == origin.axis;
-    const ir::SameExtent wanted{buffer, axis, origin.axis};
-    if (std::ranges::find(program_.same_extents, wanted) != program_.same_extents.end()) return true;
-  }
-  return false;
-}
-
 Emitter::Lanes Emitter::offset_of(std::span<const Lanes> indices, std::span<Value* const> extents) {
   Lanes offset = uniform(i64(0));
   for (std::size_t axis = 0; axis < indices.size(); ++axis) {

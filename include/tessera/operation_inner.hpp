@@ -1,0 +1,280 @@
+#pragma once
+
+#include <tessera/error.hpp>
+#include <tessera/operation_node.hpp>
+#include <tessera/operation_parts.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+// The nodes that run other trees by themselves, whose failure is theirs alone: for operation.hpp, not for programs.
+namespace tessera::detail {
+
+// A node that runs another tree by itself and waits for its end, whatever that is.
+template <class T>
+class InnerNode : public TypedNode<T>, protected Run::Observer {
+ public:
+  void begin(Evaluation& evaluation) override {
+    NodePtr root = make_root();
+    if (!root) return OperationNode::begin(evaluation);
+    start(evaluation, std::move(root));
+    if (!is_waiting_) OperationNode::begin(evaluation);
+  }
+
+ protected:
+  virtual NodePtr make_root() = 0;
+  virtual void started(const Run&) {}
+
+  void start(Evaluation& evaluation, NodePtr root) {
+    run_ = Run::start(std::move(root), evaluation.inner_options());
+    evaluation.add_inner(run_);
+    started(run_);
+    outer_ = evaluation.share();
+    is_waiting_ = run_.add_observer(*this);
+    if (is_waiting_) {
+      evaluation.hold(*this);
+    } else {
+      outer_ = nullptr;  // it keeps this node
+    }
+  }
+  // At a step: what the inner tree's end was.
+  const Run& ended() {
+    is_waiting_ = false;
+    return run_;
+  }
+
+  Run run_;
+  bool is_waiting_ = false;
+
+ private:
+  void run_over() noexcept override {
+    const std::shared_ptr<Evaluation> outer = std::move(outer_);
+    outer->wake(*this);
+  }
+  std::shared_ptr<Evaluation> outer_;
+};
+
+template <class T, class F>
+class OrElseNode final : public InnerNode<T> {
+ public:
+  OrElseNode(TypedNodePtr<T> source, F function) : source_(std::move(source)), function_(std::move(function)) {
+    this->set_device(source_->device());
+  }
+  bool step(Evaluation& evaluation) override {
+    if (next_) {
+      this->value.emplace(next_->take());
+      next_ = nullptr;
+      this->drop_children_after(0);
+      return true;
+    }
+    const Run& run = this->ended();
+    if (!run.failure()) {
+      this->value.emplace(static_cast<TypedNode<T>&>(run.root()).take());
+      return true;
+    }
+    const Error error = error_of(run.failure());
+    using Next = std::invoke_result_t<F&, const Error&>;
+    if constexpr (is_operation<Next>) {
+      auto next = std::invoke(function_, error).take_node();
+      next_ = next.get();
+      evaluation.add_child(*this, std::move(next));
+      return false;
+    } else if constexpr (std::is_void_v<T>) {
+      std::invoke(function_, error);
+      this->value.emplace();
+      return true;
+    } else {
+      this->value.emplace(std::invoke(function_, error));
+      return true;
+    }
+  }
+  void keep() override {
+    for_each_in_tree(*source_, [](OperationNode& node) { node.keep(); });
+    throw Error(Errc::unsupported, "an operation with or_else() cannot be retried: retry what is before it");
+  }
+
+ private:
+  NodePtr make_root() override { return std::move(source_); }
+  TypedNodePtr<T> source_;
+  F function_;
+  TypedNode<T>* next_ = nullptr;
+};
+
+// Whether trying again can help: not if the caller is at fault, or does not want it any more.
+TESSERA_API bool is_worth_retrying(const Error& error) noexcept;
+
+template <class T>
+class RetryNode final : public InnerNode<T> {
+ public:
+  RetryNode(TypedNodePtr<T> source, int times) : source_(std::move(source)), left_(times) {
+    this->set_device(source_->device());
+  }
+  bool step(Evaluation& evaluation) override {
+    while (true) {
+      const Run& run = this->ended();
+      if (!run.failure()) {
+        this->value.emplace(static_cast<TypedNode<T>&>(run.root()).take());
+        return true;
+      }
+      if (left_ == 0 || !is_worth_retrying(error_of(run.failure()))) std::rethrow_exception(run.failure());
+      --left_;
+      NodePtr again = run.take_root();
+      for_each_in_tree(*again, [](OperationNode& node) { node.reset(); });
+      this->start(evaluation, std::move(again));
+      if (this->is_waiting_) return false;
+    }
+  }
+  void keep() override { throw Error(Errc::unsupported, "an operation with retry() cannot be retried as a whole"); }
+
+ private:
+  NodePtr make_root() override {
+    for_each_in_tree(*source_, [](OperationNode& node) { node.keep(); });
+    return std::move(source_);
+  }
+  TypedNodePtr<T> source_;
+  int left_;
+};
+
+template <class T>
+class TimeoutNode final : public InnerNode<T> {
+ public:
+  TimeoutNode(TypedNodePtr<T> source, std::chrono::nanoseconds time) : source_(std::move(source)), time_(time) {
+    this->set_device(source_->device());
+  }
+  bool step(Evaluation&) override {
+    const Run& run = this->ended();
+    run.throw_if_failed();
+    this->value.emplace(static_cast<TypedNode<T>&>(run.root()).take());
+    return true;
+  }
+  void keep() override {
+    throw Error(Errc::unsupported, "an operation with timeout() cannot be retried: retry what is before it");
+  }
+
+ private:
+  NodePtr make_root() override { return std::move(source_); }
+  void started(const Run& run) override { cancel_after(run, time_); }
+  TypedNodePtr<T> source_;
+  std::chrono::nanoseconds time_;
+};
+
+// Another device's memory, through the host's.
+template <Element T>
+class CopyToNode final : public InnerNode<Tensor<T>> {
+ public:
+  template <TensorLike From>
+  CopyToNode(TypedNodePtr<From> source, const Device& to)
+      : source_(new ToHostNode<From>(std::move(source))),
+        shape_([](const OperationNode& node) { return static_cast<const ToHostNode<From>&>(node).shape(); }),
+        to_(to) {
+    this->set_device(to.state());
+  }
+  bool step(Evaluation& evaluation) override {
+    const Run& run = this->ended();
+    run.throw_if_failed();
+    const Shape shape = shape_(run.root());
+    auto values = std::make_shared<const std::vector<T>>(static_cast<TypedNode<std::vector<T>>&>(run.root()).take());
+    if (&evaluation.device() == to_.state()) {
+      this->value.emplace(evaluation.upload(shape, dtype_of<T>, std::as_bytes(std::span(*values)), values));
+    } else {
+      this->value.emplace(to_.buffer<T>(*values, shape));
+    }
+    return true;
+  }
+  void keep() override {
+    throw Error(Errc::unsupported, "an operation with copy_to() cannot be retried: retry what is before it");
+  }
+
+ private:
+  NodePtr make_root() override { return std::move(source_); }
+  TypedNodePtr<std::vector<T>> source_;
+  Shape (*shape_)(const OperationNode&);
+  Device to_;
+};
+
+// The first of several that completes; the others are cancelled.
+template <class T>
+class AnyNode final : public TypedNode<std::pair<std::size_t, T>> {
+ public:
+  void add(TypedNodePtr<T> source) {
+    if (!this->device()) this->set_device(source->device());
+    sources_.push_back(std::move(source));
+  }
+  void begin(Evaluation& evaluation) override {
+    outer_ = evaluation.share();
+    left_ = sources_.size();
+    entries_ = std::vector<Entry>(sources_.size());
+    evaluation.hold(*this);
+    for (std::size_t i = 0; i < sources_.size(); ++i) {  // one that is over looks at all of them
+      entries_[i].node = this;
+      entries_[i].number = i;
+    }
+    for (std::size_t i = 0; i < sources_.size(); ++i) {
+      Entry& entry = entries_[i];
+      Run run = Run::start(std::move(sources_[i]), evaluation.inner_options());
+      evaluation.add_inner(run);
+      bool is_late = false;
+      {
+        const std::scoped_lock lock(mutex_);
+        entry.run = std::move(run);
+        is_late = winner_.has_value();
+      }
+      if (is_late) entry.run.cancel(Errc::cancelled, too_late);
+      if (!entry.run.add_observer(entry)) entry.run_over();
+    }
+  }
+  bool step(Evaluation&) override {
+    if (!winner_) std::rethrow_exception(entries_[0].run.failure());
+    this->value.emplace(*winner_, static_cast<TypedNode<T>&>(entries_[*winner_].run.root()).take());
+    return true;
+  }
+  void keep() override { throw Error(Errc::unsupported, "when_any() cannot be retried"); }
+
+ private:
+  static constexpr std::string_view too_late = "another operation of when_any() was first";
+  struct Entry final : Run::Observer {
+    AnyNode* node = nullptr;
+    std::size_t number = 0;
+    Run run;
+    void run_over() noexcept override { node->over(number); }
+  };
+
+  void over(std::size_t number) noexcept {
+    std::vector<Run> losers;
+    bool is_last = false;
+    {
+      const std::scoped_lock lock(mutex_);
+      is_last = --left_ == 0;
+      if (!winner_ && !entries_[number].run.failure()) {
+        winner_ = number;
+        for (const Entry& entry : entries_) {
+          if (entry.number != number && entry.run) losers.push_back(entry.run);
+        }
+      }
+    }
+    for (const Run& run : losers) run.cancel(Errc::cancelled, too_late);
+    if (!is_last) return;
+    const std::shared_ptr<Evaluation> outer = std::move(outer_);  // which keeps this node
+    outer->wake(*this);
+  }
+
+  std::vector<TypedNodePtr<T>> sources_;
+  std::mutex mutex_;
+  std::vector<Entry> entries_;
+  std::size_t left_ = 0;
+  std::optional<std::size_t> winner_;
+  std::shared_ptr<Evaluation> outer_;
+};
+
+}  // namespace tessera::detail

@@ -1,0 +1,127 @@
+// Threads that wait for a run, and help with what it waits for.
+#include <tessera/error.hpp>
+
+#include "operation/run.hpp"
+#include "runtime/scheduler.hpp"
+#include "runtime/submit.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace tessera::detail {
+
+Status RunState::poll() {
+  if (!is_over()) {
+    device_->scheduler->polled();
+    std::shared_ptr<RunState> run;
+    Ref<Node> command;
+    std::uint64_t change = 0;
+    if (find_awaited(&run, &command, &change)) {
+      if (run) {
+        run->poll();
+      } else {
+        command->device->scheduler->polled();
+      }
+    }
+    if (!is_over()) return Status::running;
+  }
+  if (!failure_) return Status::completed;
+  const Errc code = error_of(failure_).code();
+  return code == Errc::cancelled || code == Errc::deadline_exceeded ? Status::cancelled : Status::failed;
+}
+
+// A command of this run, or of one inside of it, that somebody can help with.
+Ref<Node> RunState::find_command(std::uint64_t* number, std::shared_ptr<RunState>* owner) {
+  std::vector<std::weak_ptr<RunState>> inner;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!outstanding_.empty()) {
+      *number = outstanding_.front().number;
+      *owner = shared_from_this();
+      return outstanding_.front().command;
+    }
+    inner = inner_;
+  }
+  for (const std::weak_ptr<RunState>& run : inner) {
+    const std::shared_ptr<RunState> shared = run.lock();
+    if (!shared || shared->is_over()) continue;
+    if (Ref<Node> found = shared->find_command(number, owner)) return found;
+  }
+  return {};
+}
+
+// A scheduler of this run, or of one inside of it, where nobody else may run what this thread waits for.
+std::shared_ptr<Scheduler> RunState::helpless_scheduler() {
+  if (device_->scheduler->must_help()) return device_->scheduler;
+  std::vector<std::weak_ptr<RunState>> inner;
+  {
+    const std::scoped_lock lock(mutex_);
+    inner = inner_;
+  }
+  for (const std::weak_ptr<RunState>& run : inner) {
+    const std::shared_ptr<RunState> shared = run.lock();
+    if (!shared || shared->is_over()) continue;
+    if (std::shared_ptr<Scheduler> found = shared->helpless_scheduler()) return found;
+  }
+  return nullptr;
+}
+
+// What a task waits for and is not over: a run or a command.
+bool RunState::find_awaited(std::shared_ptr<RunState>* run, Ref<Node>* command, std::uint64_t* change) {
+  std::vector<std::shared_ptr<RunState>> over;  // go after the lock
+  const std::scoped_lock lock(mutex_);
+  *change = awaits_;
+  for (const auto& [node, awaited] : awaited_) {
+    if (*run) over.push_back(std::move(*run));
+    *run = awaited.run.lock();
+    *command = awaited.command;
+    if (*run ? !(*run)->is_over() : *command && !(*command)->is_settled()) return true;
+  }
+  return false;
+}
+
+bool RunState::wait(Clock::time_point until) {
+  constexpr auto look_again = std::chrono::microseconds(50);
+  while (!is_over()) {
+    std::uint64_t seen = 0;
+    {
+      const std::scoped_lock lock(mutex_);
+      seen = inner_changes_;
+    }
+    std::uint64_t number = 0;
+    std::shared_ptr<RunState> owner;
+    if (const Ref<Node> command = find_command(&number, &owner)) {
+      if (!detail::wait(*command, until)) return is_over();
+      // Its end is on its way to the run.
+      std::unique_lock lock(owner->mutex_);
+      owner->changed_.wait(lock, [&] {
+        return std::ranges::find(owner->outstanding_, number, &Outstanding::number) == owner->outstanding_.end();
+      });
+      continue;
+    }
+    const std::shared_ptr<Scheduler> helpless = helpless_scheduler();
+    if (helpless && helpless->run_one()) continue;
+    std::shared_ptr<RunState> run;
+    Ref<Node> awaited;
+    std::uint64_t change = 0;
+    if (find_awaited(&run, &awaited, &change)) {
+      if (!(run ? run->wait(until) : detail::wait(*awaited, until))) return is_over();
+      continue;
+    }
+    std::unique_lock lock(mutex_);
+    const auto is_changed = [&] {
+      return is_over() || !outstanding_.empty() || inner_changes_ != seen || awaits_ != change;
+    };
+    if (helpless) {
+      changed_.wait_for(lock, look_again, is_changed);
+      if (Clock::now() >= until) return is_over();
+    } else if (until == Clock::time_point::max()) {
+      changed_.wait(lock, is_changed);
+    } else if (!changed_.wait_until(lock, until, is_changed)) {
+      return is_over();
+    }
+  }
+  return true;
+}
+
+}  // namespace tessera::detail
