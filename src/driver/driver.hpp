@@ -88,6 +88,8 @@ class Driver {
   // others that need it too wait there. The same program gives the same executable, which lives as long as the driver.
   // Errc::unsupported if the device cannot run such a program.
   virtual const Executable& compile(const ir::Program& program) = 0;
+  // A program that uses no more buffers than this is never refused for their number.
+  virtual std::size_t most_buffers() const noexcept { return ~std::size_t{0}; }
   // Into how many pieces the work can be cut, at least one; pieces run in any order, at the same time. Throws Error if
   // the program cannot be compiled; the next call tries again.
   virtual std::int64_t pieces(const Launch& launch) = 0;

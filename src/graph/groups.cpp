@@ -9,6 +9,7 @@
 #include <bit>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <span>
 
@@ -37,6 +38,30 @@ std::string own_reason(const PipelineStage& stage) {
   if (stage.op == StageOp::barrier) return "a barrier";
   return stage.is_between_devices ? "a copy between devices" : "a function of the program's";
 }
+
+// The graph with a buffer of its own for each value: what a stage writes is another buffer than what was there before.
+// So a group may use both the old and the new value of a buffer that is written again, and never takes one for the
+// other.
+struct Versioned {
+  explicit Versioned(const PipelineGraph& of) : graph(of) {
+    std::vector<std::size_t> current(graph.buffers.size());
+    std::iota(current.begin(), current.end(), std::size_t{0});
+    memory = current;
+    for (PipelineStage& stage : graph.stages) {
+      for (Use& use : stage.inputs) use.buffer = current[use.buffer];
+      for (Use& use : stage.outputs) {
+        const PipelineBuffer& buffer = of.buffers[use.buffer];
+        current[use.buffer] = graph.buffers.size();
+        memory.push_back(use.buffer);
+        use.buffer = graph.buffers.size();
+        graph.buffers.push_back(buffer);
+      }
+    }
+  }
+
+  PipelineGraph graph;
+  std::vector<std::size_t> memory;  // by version: the buffer that it is a value of
+};
 
 using Views = std::map<std::size_t, Shape>;  // how buffers are seen, if not as the kernels would
 
@@ -70,10 +95,20 @@ struct Piece {
   bool skips = false;         // what nobody reads of some stage's output is not computed
 };
 
+// How many buffers a launch of it uses.
+std::size_t buffer_count(const Piece& piece) {
+  const auto has_address = [](std::size_t buffer) { return buffer != FusedProgram::nowhere; };
+  return static_cast<std::size_t>(std::ranges::count_if(piece.code.buffers, has_address));
+}
+
 class Grouping {
  public:
-  Grouping(const PipelineGraph& graph, const std::vector<Value>& values)
-      : graph_(graph), values_(values), last_writer_(graph.buffers.size()) {
+  Grouping(const PipelineGraph& graph, const std::vector<Value>& values, std::size_t most_buffers)
+      : versions_(graph),
+        graph_(versions_.graph),
+        values_(values),
+        most_buffers_(most_buffers),
+        writer_(graph_.buffers.size()) {
     find_readers();
   }
 
@@ -99,25 +134,25 @@ class Grouping {
   void add_kernel(std::size_t stage);
   void merge_axes(Piece& piece) const;
   Group finished(Made& made) const;
+  bool is_same_memory(std::size_t a, std::size_t b) const { return versions_.memory[a] == versions_.memory[b]; }
+  void put_memory(std::vector<std::size_t>& versions) const;
 
-  const PipelineGraph& graph_;
+  const Versioned versions_;
+  const PipelineGraph& graph_;  // the one with versions, as all numbers of buffers below are
   const std::vector<Value>& values_;
+  const std::size_t most_buffers_;
   std::vector<Made> made_;
   std::size_t segment_ = 0;
-  std::vector<std::optional<std::size_t>> last_writer_;  // by buffer: a place in made_
-  // By stage: who reads what it writes, before that is written again.
-  std::vector<std::vector<std::size_t>> readers_of_;
+  std::vector<std::optional<std::size_t>> writer_;    // by buffer: a place in made_
+  std::vector<std::vector<std::size_t>> readers_of_;  // by buffer: stages
 };
 
 void Grouping::find_readers() {
-  readers_of_.resize(graph_.stages.size());
-  std::vector<std::optional<std::size_t>> writer(graph_.buffers.size());
+  readers_of_.resize(graph_.buffers.size());
   for (std::size_t s = 0; s < graph_.stages.size(); ++s) {
     for (const Use& use : graph_.stages[s].inputs) {
-      if (writer[use.buffer] && !has(readers_of_[*writer[use.buffer]], s))
-        readers_of_[*writer[use.buffer]].push_back(s);
+      if (!has(readers_of_[use.buffer], s)) readers_of_[use.buffer].push_back(s);
     }
-    for (const Use& use : graph_.stages[s].outputs) writer[use.buffer] = s;
   }
 }
 
@@ -171,7 +206,7 @@ Piece Grouping::rebuilt(const std::vector<std::size_t>& stages, const Views& vie
 Piece Grouping::from_the_end(const std::vector<std::size_t>& stages) const {
   std::map<std::size_t, std::size_t> writers;  // by buffer
   for (const std::size_t stage : stages) {
-    if (!writers.emplace(graph_.stages[stage].outputs.front().buffer, stage).second) return {};
+    writers.emplace(graph_.stages[stage].outputs.front().buffer, stage);
   }
   Piece piece = piece_of(stages.back(), {});
   for (std::size_t input = 1; input < piece.code.buffers.size();) {
@@ -280,13 +315,13 @@ std::string Grouping::obstacle(const Made& writer, std::size_t place, std::size_
   if (kind == PipelineBuffer::Kind::slot) return text(name, " is a slot and is written");
   if (!writer.piece) return text(name, " is written by a function of the program's");
   if (writer.segment != segment_) return "a barrier is between them";
-  if (has(writer.group.inputs, buffer)) return text(name, " is changed in its place");
-  const std::vector<std::size_t>& readers = readers_of_[writer.piece->stages.back()];
-  if (readers.size() > 1) return text(name, " is read by ", readers.size(), " stages");
+  const std::size_t readers = readers_of_[buffer].size();
+  if (readers > 1) return text(name, " is read by ", readers, " stages");
   for (std::size_t between = place + 1; between < made_.size(); ++between) {
     if (made_[between].is_gone) continue;
     for (const std::size_t written : made_[between].group.outputs) {
-      if (has(writer.group.inputs, written)) {
+      const auto is_written = [&](std::size_t read) { return is_same_memory(read, written); };
+      if (std::ranges::any_of(writer.group.inputs, is_written)) {
         return text(graph_.buffers[written].name, ", which ", graph_.stages[writer.piece->stages.back()].label,
                     " reads, is written in between");
       }
@@ -312,10 +347,11 @@ std::string Grouping::expense(const Piece& reader, const Piece& writer) {
   return "";
 }
 
-// Puts what writes one of the reader's temporaries into it; why not, if it cannot be.
+// Puts what writes one of the reader's temporaries into it. Why that, or something before it, cannot be; empty if all is
+// inside.
 std::string Grouping::fuse_input(Piece& reader, std::size_t input) {
   const std::size_t buffer = reader.code.buffers[input];
-  const std::optional<std::size_t> place = last_writer_[buffer];
+  const std::optional<std::size_t> place = writer_[buffer];
   if (!place) return "";  // nothing in the pipeline has written it
   Made& writer = made_[*place];
   if (std::string why = obstacle(writer, *place, buffer); !why.empty()) return why;
@@ -330,8 +366,11 @@ std::string Grouping::fuse_input(Piece& reader, std::size_t input) {
       return why;
     }
   }
+  if (const std::size_t count = buffer_count(joined); count > most_buffers_)
+    return text("the two use ", count, " buffers, and the device takes ", most_buffers_, " at once");
   for (std::size_t i = 1; i < joined.code.buffers.size(); ++i) {
-    if (joined.code.buffers[i] == joined.code.buffers[0] &&
+    const std::size_t read = joined.code.buffers[i];
+    if (read != FusedProgram::nowhere && is_same_memory(read, joined.code.buffers[0]) &&
         !(joined.code.shapes[i] == joined.code.shapes[0] &&
           ir::reads_in_place(joined.code.program, static_cast<int>(i)))) {
       return text(graph_.buffers[joined.code.buffers[0]].name, " is written, and read around each point");
@@ -339,7 +378,7 @@ std::string Grouping::fuse_input(Piece& reader, std::size_t input) {
   }
   reader = std::move(joined);
   writer.is_gone = true;
-  return "";
+  return writer.group.reason;
 }
 
 void Grouping::add_kernel(std::size_t stage) {
@@ -360,7 +399,7 @@ void Grouping::add_kernel(std::size_t stage) {
   }
   made.group.outputs = {piece.code.buffers[0]};
   made.segment = segment_;
-  last_writer_[piece.code.buffers[0]] = made_.size();
+  writer_[piece.code.buffers[0]] = made_.size();
   made.piece = std::move(piece);
   made_.push_back(std::move(made));
 }
@@ -390,18 +429,29 @@ void Grouping::merge_axes(Piece& piece) const {
   Views views;
   for (std::size_t i = 0; i < buffers.size(); ++i) views.emplace(buffers[i], shapes[i]);
   Piece merged = rebuilt(piece.stages, views);
-  if (!merged.stages.empty()) piece = std::move(merged);
+  if (!merged.stages.empty() && buffer_count(merged) <= most_buffers_) piece = std::move(merged);
+}
+
+// The buffers in the place of their versions.
+void Grouping::put_memory(std::vector<std::size_t>& versions) const {
+  for (std::size_t& version : versions) {
+    if (version != FusedProgram::nowhere) version = versions_.memory[version];
+  }
 }
 
 Group Grouping::finished(Made& made) const {
   Group group = std::move(made.group);
+  put_memory(group.inputs);
+  put_memory(group.outputs);
   if (!made.piece || group.stages.size() == 1) return group;
   merge_axes(*made.piece);
   if (!made.piece->is_pointwise && group.stages.size() > 2) {
     Piece from_end = from_the_end(group.stages);
-    if (from_end.skips && from_end.stages == group.stages) made.piece = std::move(from_end);
+    const bool is_better = from_end.skips && from_end.stages == group.stages && buffer_count(from_end) <= most_buffers_;
+    if (is_better) made.piece = std::move(from_end);
   }
   if (made.piece->skips) compile::take_apart_groups(made.piece->code.program);
+  put_memory(made.piece->code.buffers);
   group.fused = std::make_shared<FusedProgram>(std::move(made.piece->code));
   return group;
 }
@@ -414,7 +464,7 @@ std::vector<Group> Grouping::run() {
       continue;
     }
     if (stage.op == StageOp::barrier) ++segment_;
-    for (const Use& use : stage.outputs) last_writer_[use.buffer] = made_.size();
+    for (const Use& use : stage.outputs) writer_[use.buffer] = made_.size();
     made_.push_back({single_group(stage, s), std::nullopt, segment_});
     if (s > 0) made_.back().group.reason = own_reason(stage);
   }
@@ -427,8 +477,8 @@ std::vector<Group> Grouping::run() {
 
 }  // namespace
 
-std::vector<Group> groups_of(const PipelineGraph& graph, const std::vector<Value>& values, bool fuse) {
-  if (fuse) return Grouping(graph, values).run();
+std::vector<Group> groups_of(const PipelineGraph& graph, const std::vector<Value>& values, const Fusing& fusing) {
+  if (fusing.is_on) return Grouping(graph, values, fusing.most_buffers).run();
   std::vector<Group> groups;
   groups.reserve(graph.stages.size());
   for (std::size_t s = 0; s < graph.stages.size(); ++s) groups.push_back(single_group(graph.stages[s], s));

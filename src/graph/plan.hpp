@@ -57,11 +57,17 @@ struct Plan {
   std::size_t bytes_after = 0;                       // and by the groups
 };
 
+// Whether stages are fused, and how many buffers a launch of several stages may use.
+struct Fusing {
+  bool is_on = true;
+  std::size_t most_buffers = ~std::size_t{0};
+};
+
 // Which stages become one launch, in an order that keeps every buffer's. `values` are those of the parameters. This is
 // the place of fusion: whoever fuses looks at StageCall for what a stage computes; may leave out of the inputs and
 // outputs those temporaries that only the group's own stages use; must keep to barriers; and says for each group why it
 // begins where it does.
-std::vector<Group> groups_of(const PipelineGraph& graph, const std::vector<Value>& values, bool fuse);
+std::vector<Group> groups_of(const PipelineGraph& graph, const std::vector<Value>& values, const Fusing& fusing);
 
 // The plan of these groups: who waits for whom, and where temporaries live. Two temporaries share a place only if all
 // that use the one are before all that use the other in any case, so that sharing never makes a group wait.

@@ -246,7 +246,7 @@ driver::Launch launch_of(DeviceState& device, const PipelinePlan& plan, std::siz
                          const std::vector<Value>& values) {
   const graph::Group& group = plan.plan.groups[number];
   if (!group.fused) return compile_stage(device, plan.graph, group.stages.front(), values).launch;
-  for (const graph::Group& other : groups_of(plan.graph, values, true)) {
+  for (const graph::Group& other : groups_of(plan.graph, values, {true, device.driver->most_buffers()})) {
     if (other.stages == group.stages) return compile_fused(device, plan.graph, other).launch;
   }
   return {};  // it is cut otherwise then
@@ -332,7 +332,7 @@ std::shared_ptr<PipelinePlan> make_plan(DeviceState& device, PipelineGraph of, s
   if (!problems.empty()) throw_problems(graph, problems);
 
   plan->warnings = order_warnings(graph);
-  plan->plan = plan_of(graph, groups_of(graph, values, fuse));
+  plan->plan = plan_of(graph, groups_of(graph, values, {fuse, device.driver->most_buffers()}));
   for (const graph::Group& group : plan->plan.groups) {
     const std::size_t first = group.stages.front();
     plan->groups.push_back(group.fused ? compile_fused(device, graph, group) : std::move(stages[first]));

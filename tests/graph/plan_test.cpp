@@ -38,7 +38,7 @@ struct Sketch {
     graph.stages.emplace_back().op = StageOp::barrier;
     graph.stages.back().label = "barrier";
   }
-  Plan plan() const { return plan_of(graph, groups_of(graph, {}, true)); }
+  Plan plan() const { return plan_of(graph, groups_of(graph, {}, {})); }
 };
 
 TEST(Plan, A_group_waits_for_those_that_touch_its_buffers) {
@@ -173,6 +173,25 @@ TEST(Plan, Parameters_are_put_in_at_any_depth) {
   EXPECT_FALSE(uses_parameters(put));
   expect_error(Errc::unknown_parameter, "did you mean 'width'?",
                [&] { substituted(Value::parameter("widht"), graph, {Value(7), Value("nearest")}); });
+}
+
+TEST(Plan, A_group_uses_no_more_buffers_than_the_device_takes) {
+  Sketch sketch;
+  const auto number = [&](Kind kind) { return sketch.buffer(kind, 8); };
+  std::size_t sum = number(Kind::own);
+  for (int i = 0; i < 20; ++i) {
+    const std::size_t next = number(i < 19 ? Kind::temporary : Kind::own);
+    sketch.stage({sum, number(Kind::own)}, {next});
+    PipelineStage& added = sketch.graph.stages.back();
+    added.op = StageOp::run_kernel;
+    added.kernel = &kernels::find("elementwise_add");
+    sum = next;
+  }
+  EXPECT_EQ(groups_of(sketch.graph, {}, {}).size(), 1U);
+  const std::vector<Group> groups = groups_of(sketch.graph, {}, {.most_buffers = 6});
+  EXPECT_EQ(groups.size(), 5U);
+  for (const Group& group : groups) EXPECT_LE(group.inputs.size() + group.outputs.size(), 6U);
+  EXPECT_NE(groups.back().reason.find("the device takes 6 at once"), std::string::npos) << groups.back().reason;
 }
 
 TEST(Plan, A_stage_tells_fusion_its_plan_and_its_program) {

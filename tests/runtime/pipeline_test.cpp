@@ -47,6 +47,43 @@ TEST_P(Pipelines, Stages_run_in_the_order_of_their_buffers) {
   EXPECT_EQ(c.read<float>(), Floats({22, 22, 22, 22}));
 }
 
+// The last stage uses the old value of a temporary, by what was made of it, beside the new one.
+TEST_P(Pipelines, A_temporary_that_is_written_again_is_two_values) {
+  define_kernel("test_digits", {"a", "b", "c"}, "a + b * 10 + c * 100");
+  const Buffer x = device.buffer<float>({1, 2, 3, 4}), y = device.buffer<float>({5, 6, 7, 8});
+  const Buffer t = pipeline.temporary({4}), twice = pipeline.temporary({4});
+  const auto square = [](const Buffer& buffer) { return buffer.reshape({2, 2}); };
+  pipeline.add("neg", {x}, t)
+      .add("scale", {t}, twice, {{"factor", 2}})
+      .add("abs", {t}, b)
+      .add("scale", {y}, t, {{"factor", 3}})
+      .add("test_digits", {square(t), square(twice), square(t)}, square(c));
+  for (int round = 0; round < 3; ++round) {
+    pipeline.run();
+    EXPECT_EQ(b.read<float>(), Floats({1, 2, 3, 4}));
+    EXPECT_EQ(c.read<float>(), Floats({1495, 1778, 2061, 2344}));
+  }
+}
+
+TEST_P(Pipelines, A_temporary_that_is_changed_in_its_place_is_fused) {
+  const Buffer t = pipeline.temporary({4});
+  pipeline.add("scale", {a}, t, {{"factor", 2}}).add("relu", {t}, t).add("elementwise_add", {t, a}, b);
+  EXPECT_NE(pipeline.explain().find("3 stages in 1 group"), std::string::npos) << pipeline.explain();
+  pipeline.run();
+  EXPECT_EQ(b.read<float>(), Floats({3, -2, 9, -4}));
+}
+
+TEST_P(Pipelines, A_chain_may_use_more_buffers_than_a_launch_can) {
+  Buffer sum = a;
+  for (int i = 0; i < 100; ++i) {
+    const Buffer next = i < 99 ? pipeline.temporary({4}) : b;
+    pipeline.add("elementwise_add", {sum, device.buffer<float>({1, 2, 3, 4})}, next);
+    sum = next;
+  }
+  pipeline.run();
+  EXPECT_EQ(b.read<float>(), Floats({101, 198, 303, 396}));
+}
+
 TEST_P(Pipelines, An_empty_one_runs) {
   pipeline.run();
   const Command command = pipeline.submit();

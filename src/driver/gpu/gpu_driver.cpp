@@ -316,6 +316,10 @@ class GpuDriver final : public Driver {
     }
     return *executables_.emplace(hash, std::make_unique<GpuExecutable>(program))->second;
   }
+  // Scratch memory and arguments may need one each.
+  std::size_t most_buffers() const noexcept override {
+    return static_cast<std::size_t>(std::max(1, api_->target().most_buffers - 2));
+  }
   std::int64_t pieces(const Launch& launch) override {
     if (launch.elements != 0) executable_of(launch).code(*api_, launch);
     return 1;

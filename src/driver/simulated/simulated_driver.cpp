@@ -42,6 +42,7 @@ class SimulatedDriver final : public Driver {
   std::byte* host_address(std::byte* address) override { return below_->host_address(address); }
 
   const Executable& compile(const ir::Program& program) override { return below_->compile(program); }
+  std::size_t most_buffers() const noexcept override { return below_->most_buffers(); }
   std::int64_t pieces(const Launch& launch) override { return below_->pieces(launch); }
 
   void launch(const Launch& launch, std::int64_t piece) override {
