@@ -347,8 +347,8 @@ std::string Grouping::expense(const Piece& reader, const Piece& writer) {
   return "";
 }
 
-// Puts what writes one of the reader's temporaries into it. Why that, or something before it, cannot be; empty if all is
-// inside.
+// Puts what writes one of the reader's temporaries into it. Why that, or something before it, cannot be; empty if all
+// is inside.
 std::string Grouping::fuse_input(Piece& reader, std::size_t input) {
   const std::size_t buffer = reader.code.buffers[input];
   const std::optional<std::size_t> place = writer_[buffer];

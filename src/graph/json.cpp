@@ -26,6 +26,8 @@ using core::text;
 using Json = nlohmann::ordered_json;
 
 constexpr int format_version = 1;
+// Lists and objects inside of each other: more than any pipeline has, and no danger to the stack.
+constexpr int deepest = 32;
 
 Json to_json(const Value& value) {
   if (value.is_bool()) return value.boolean();
@@ -155,12 +157,24 @@ class Reader {
   std::string place_;
 };
 
-PipelineBuffer read_buffer(const Reader& json) {
+// A name that no slot and no parameter before has.
+std::string read_name(const Reader& json, const PipelineGraph& graph) {
+  std::string name = json.string();
+  if (name.empty()) json.fail("is empty");
+  const auto is_taken = [&](const PipelineBuffer& buffer) {
+    return buffer.kind == PipelineBuffer::Kind::slot && buffer.name == name;
+  };
+  if (std::ranges::any_of(graph.buffers, is_taken)) json.fail(text("there is a slot '", name, "' already"));
+  if (graph.param_number(name) < graph.params.size()) json.fail(text("there is a parameter '", name, "' already"));
+  return name;
+}
+
+PipelineBuffer read_buffer(const Reader& json, const PipelineGraph& graph) {
   PipelineBuffer buffer;
   const std::string kind = json["kind"].string();
   if (kind == "slot") {
     buffer.kind = PipelineBuffer::Kind::slot;
-    buffer.name = json["name"].string();
+    buffer.name = read_name(json["name"], graph);
   } else if (kind == "temporary") {
     buffer.kind = PipelineBuffer::Kind::temporary;
   } else {
@@ -168,6 +182,11 @@ PipelineBuffer read_buffer(const Reader& json) {
   }
   buffer.dtype = json["dtype"].dtype();
   buffer.shape = json["shape"].shape();
+  try {
+    buffer.shape.size_bytes(buffer.dtype);
+  } catch (const Error& error) {
+    json["shape"].fail(error.what());
+  }
   return buffer;
 }
 
@@ -210,11 +229,34 @@ PipelineStage read_stage(const Reader& json, const PipelineGraph& graph) {
   return stage;
 }
 
+// Before it is parsed: the parser itself copies what it has, one inside of the other.
+void check_depth(std::string_view text) {
+  int depth = 0;
+  bool is_in_string = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (c == '"') is_in_string = !is_in_string;
+    if (is_in_string) {
+      if (c == '\\') ++i;
+      continue;
+    }
+    if (c == '[' || c == '{') ++depth;
+    if (c == ']' || c == '}') --depth;
+    if (depth > deepest) {
+      throw Error(Errc::invalid_argument,
+                  core::text("[from_json] byte ", i + 1, ": lists and objects are more than ", deepest, " deep"));
+    }
+  }
+}
+
 Json parsed(std::string_view text) {
+  check_depth(text);
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
     throw Error(Errc::invalid_argument, core::text("[from_json] byte ", error.byte, ": ", error.what()));
+  } catch (const Json::exception& error) {  // a number that is too large
+    throw Error(Errc::invalid_argument, core::text("[from_json] ", error.what()));
   }
 }
 
@@ -250,9 +292,10 @@ PipelineGraph from_json(std::string_view text, PipelineOptions* options) {
   }
   if (reader.has("fuse")) options->fuse = reader["fuse"].boolean();
   PipelineGraph graph;
-  reader["buffers"].each([&](const Reader& buffer) { graph.buffers.push_back(read_buffer(buffer)); });
-  reader["params"].each(
-      [&](const Reader& param) { graph.params.emplace_back(param["name"].string(), param["default"].value()); });
+  reader["buffers"].each([&](const Reader& buffer) { graph.buffers.push_back(read_buffer(buffer, graph)); });
+  reader["params"].each([&](const Reader& param) {
+    graph.params.emplace_back(read_name(param["name"], graph), param["default"].value());
+  });
   reader["stages"].each([&](const Reader& stage) { graph.stages.push_back(read_stage(stage, graph)); });
   return graph;
 }

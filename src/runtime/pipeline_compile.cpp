@@ -139,9 +139,19 @@ class GraphMaker {
     const std::size_t number = graph_.buffers.size();
     numbers_[buffer.view()->storage] = number;
     buffers_.push_back(kind == PipelineBuffer::Kind::own ? buffer : Buffer());
-    const std::string own_name = kind == PipelineBuffer::Kind::own ? text("buffer ", own_++) : name;
-    graph_.buffers.push_back({kind, own_name, buffer.dtype(), buffer.shape()});
+    graph_.buffers.push_back(
+        {kind, kind == PipelineBuffer::Kind::own ? free_name() : name, buffer.dtype(), buffer.shape()});
     return number;
+  }
+
+  // As JSON the caller's own buffers are slots: none is called like another one, or like a parameter.
+  std::string free_name() {
+    std::string name;
+    do {
+      name = text("buffer ", own_++);
+    } while (graph_.param_number(name) < graph_.params.size() ||
+             std::ranges::find(graph_.buffers, name, &PipelineBuffer::name) != graph_.buffers.end());
+    return name;
   }
 
   void problem(Errc code, const std::string& what) { problems_.push_back({graph_.stages.size() - 1, code, what}); }

@@ -77,6 +77,8 @@ TEST_F(PipelineText, Values_of_all_types) {
   EXPECT_EQ(stages[1].params, Params({"value", -infinity}));
   EXPECT_EQ(stages[2].params, Params({"value", 0.1}));
   EXPECT_EQ(stages[3].params, Params({"value", 3}));
+  pipeline.param("brackets", std::string(50, '[') + "\"{");
+  EXPECT_EQ(Pipeline::from_json(device, pipeline.to_json()).to_json(), pipeline.to_json());
 }
 
 TEST_F(PipelineText, Calls_cannot_be_written) {
@@ -114,6 +116,29 @@ TEST_F(PipelineText, Bad_json_names_the_place) {
   bad(stage(R"({"op": "run_kernel", "kernel": "relu", "inputs": [0], "output": 0, "params": {"slope": {}}})"),
       "stages[0].params.slope: expected a value of a parameter");
   bad(stage(R"({"op": "barrier"}, 5)"), "stages[1]: expected an object");
+  const auto value = [&](const std::string& text) {
+    return head + buffers + R"("params": [{"name": "k", "default": )" + text + R"(}], "stages": []})";
+  };
+  bad(value("1e999"), "1e999");
+  bad(value(std::string(100000, '[') + std::string(100000, ']')), "lists and objects are more than 32 deep");
+  bad(value(std::string(30, '[')), "[from_json] byte");
+  bad(value(R"(1}, {"name": "k", "default": 2)"), "params[1].name: there is a parameter 'k' already");
+  bad(value(R"(1}, {"name": "x", "default": 2)"), "params[1].name: there is a slot 'x' already");
+  bad(value(R"(1}, {"name": "", "default": 2)"), "params[1].name: is empty");
+  const std::string slot = R"({"kind": "slot", "name": "x", "dtype": "f32", "shape": [4]})";
+  bad(head + R"("buffers": [)" + slot + ", " + slot + "]}", "buffers[1].name: there is a slot 'x' already");
+  bad(head + R"("buffers": [{"kind": "slot", "name": ""}]})", "buffers[0].name: is empty");
+  bad(head + R"("buffers": [{"kind": "temporary", "dtype": "f32", "shape": [4611686018427387903]}]})",
+      "buffers[0].shape: ");
+}
+
+TEST_F(PipelineText, The_callers_buffers_get_names_that_are_free) {
+  const Buffer a = device.buffer<float>({1, 2}), b = device.zeros({2});
+  pipeline.param("buffer 1", 1.0);
+  pipeline.add("elementwise_add", {pipeline.slot("buffer 0", {2}), a}, b);
+  Pipeline back = Pipeline::from_json(device, pipeline.to_json());
+  back.run({{"buffer 0", a}, {"buffer 2", a}, {"buffer 3", b}});
+  EXPECT_EQ(b.read<float>(), std::vector<float>({2, 4}));
 }
 
 }  // namespace
