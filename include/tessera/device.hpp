@@ -161,7 +161,8 @@ class TESSERA_API Device {
 
   Stream stream(const StreamOptions& options = {}) const;
 
-  // Blocks until every command submitted before the call is over. Throws what left an on_complete callback, not the
+  // Blocks until every command submitted before the call is over, and its on_complete callbacks have returned; the
+  // latter not where it is called on a thread of the device's, or in a callback. Throws what left a callback, not the
   // errors of commands: those stay with the commands and the buffers they poisoned.
   void synchronize() const;
 

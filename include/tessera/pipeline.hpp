@@ -32,7 +32,7 @@ enum class StageOp : std::uint8_t {
   run_kernel,   // as Device::run
   copy_buffer,  // inputs[0] to output, of one shape and type
   barrier,      // all that is before it is over before anything after it begins
-  call,         // a function of the program's own, on a thread of the device's
+  call,         // a function of the program's own
 };
 TESSERA_API std::string_view to_string(StageOp op) noexcept;
 
@@ -150,7 +150,7 @@ class TESSERA_API Pipeline {
   Pipeline& fill(const Buffer& output, Value value);
   Pipeline& barrier();
   // A function of the program's own, which reads and writes these buffers and no other that the pipeline uses. It runs
-  // on a thread of the device's.
+  // on a thread of the device's, if it has any, or on the one that is in run().
   //
   //   pipeline.call("count", [](HostCall& call) { call.output<float>(0)[0] = …; }, {image}, {counts});
   Pipeline& call(HostFunction function, const BufferList& reads, const BufferList& writes);
@@ -171,7 +171,7 @@ class TESSERA_API Pipeline {
   // Checks everything and makes the plan and its code, as the first run does otherwise. One Error has all that is
   // wrong, a line a problem; its code is the first one's. Nothing has been written then.
   void compile();
-  // What is no mistake but hardly meant: a temporary that nobody reads.
+  // What is no mistake but hardly meant: stages that write what nobody reads before it is written again.
   std::vector<std::string> warnings();
 
   // Runs all stages and returns when they are over. Throws if the pipeline or a binding is wrong (and nothing has been

@@ -5,6 +5,7 @@
 #include "core/text.hpp"
 
 #include <algorithm>
+#include <optional>
 
 namespace tessera::graph {
 
@@ -59,12 +60,29 @@ bool uses_parameters(const Value& value) {
                                   }));
 }
 
-std::vector<bool> read_buffers(const PipelineGraph& graph) {
-  std::vector<bool> read(graph.buffers.size());
-  for (const PipelineStage& stage : graph.stages) {
-    for (const Use& use : stage.inputs) read[use.buffer] = true;
+// By stage, by output: whether somebody wants what it writes. That is whoever reads it before it is written again, or
+// may write only a part of it, as calls do; and for a buffer that outlives the run, the caller.
+std::vector<std::vector<bool>> wanted_outputs(const PipelineGraph& graph) {
+  struct Writing {
+    std::size_t stage, output;
+  };
+  std::vector<std::vector<bool>> wanted;
+  std::vector<std::optional<Writing>> last(graph.buffers.size());
+  for (std::size_t s = 0; s < graph.stages.size(); ++s) {
+    const PipelineStage& stage = graph.stages[s];
+    wanted.emplace_back(stage.outputs.size());
+    const auto want = [&](const Use& use) {
+      if (const auto& writing = last[use.buffer]) wanted[writing->stage][writing->output] = true;
+    };
+    std::ranges::for_each(stage.inputs, want);
+    if (stage.op == StageOp::call && !stage.is_between_devices) std::ranges::for_each(stage.outputs, want);
+    for (std::size_t i = 0; i < stage.outputs.size(); ++i) last[stage.outputs[i].buffer] = {s, i};
   }
-  return read;
+  for (std::size_t b = 0; b < graph.buffers.size(); ++b) {
+    if (graph.buffers[b].kind == PipelineBuffer::Kind::temporary || !last[b]) continue;
+    wanted[last[b]->stage][last[b]->output] = true;
+  }
+  return wanted;
 }
 
 }  // namespace
@@ -80,28 +98,27 @@ std::vector<Problem> order_problems(const PipelineGraph& graph) {
     const PipelineStage& stage = graph.stages[s];
     for (std::size_t i = 0; i < stage.inputs.size(); ++i) {
       const std::size_t buffer = stage.inputs[i].buffer;
+      if (buffer == Use::nothing) continue;
       if (graph.buffers[buffer].kind != PipelineBuffer::Kind::temporary || written[buffer]) continue;
       problems.push_back(
           {s, Errc::invalid_argument,
            text("input ", i, ", ", graph.buffers[buffer].name, ", is read before a stage has written it")});
     }
-    for (const Use& use : stage.outputs) written[use.buffer] = true;
+    for (const Use& use : stage.outputs) {
+      if (use.buffer != Use::nothing) written[use.buffer] = true;
+    }
   }
   return problems;
 }
 
 std::vector<std::string> order_warnings(const PipelineGraph& graph) {
   std::vector<std::string> warnings;
-  const std::vector<bool> read = read_buffers(graph);
+  const std::vector<std::vector<bool>> wanted = wanted_outputs(graph);
   for (std::size_t s = 0; s < graph.stages.size(); ++s) {
     const PipelineStage& stage = graph.stages[s];
-    const auto is_for_nobody = [&](const Use& use) {
-      return graph.buffers[use.buffer].kind == PipelineBuffer::Kind::temporary && !read[use.buffer];
-    };
-    if (!stage.outputs.empty() && std::ranges::all_of(stage.outputs, is_for_nobody)) {
-      warnings.push_back(
-          text(stage.describe(s), ": nobody reads what it writes, ", graph.buffers[stage.outputs.front().buffer].name));
-    }
+    if (stage.outputs.empty() || std::ranges::count(wanted[s], true) != 0) continue;
+    warnings.push_back(
+        text(stage.describe(s), ": nobody reads what it writes, ", graph.buffers[stage.outputs.front().buffer].name));
   }
   return warnings;
 }

@@ -32,7 +32,9 @@ std::string_view to_string(PipelineBuffer::Kind kind) noexcept;
 
 // A buffer as a stage sees it.
 struct Use {
-  std::size_t buffer = 0;
+  static constexpr std::size_t nothing = ~std::size_t{0};
+
+  std::size_t buffer = 0;  // nothing: what the stage was given is no buffer that it can use, which is a problem
   DType dtype = f32;
   Shape shape = {};
 

@@ -12,6 +12,7 @@
 
 namespace tessera {
 
+using detail::DeviceState;
 using detail::Node;
 using detail::Ref;
 
@@ -41,23 +42,32 @@ Node& node_of(const Ref<Node>& node, std::string_view call) {
 // The callback of on_complete: deletes itself when it has been called.
 class Callback final : public detail::Observer {
  public:
-  explicit Callback(std::function<void(const Command&)> function) : function_(std::move(function)) {}
+  // Counted by the device of a command that is not over.
+  Callback(std::function<void(const Command&)> function, DeviceState& device)
+      : function_(std::move(function)), device_(&device), generation_(device.callbacks.begin()) {}
+  ~Callback() { device_->callbacks.end(generation_); }
+  Callback(const Callback&) = delete;
+  Callback& operator=(const Callback&) = delete;
 
   void command_over(Node& node) noexcept override {
     const std::unique_ptr<Callback> self(this);
     node.device->scheduler->before_user_code();
-    call(node);
+    call(function_, node);
+    function_ = nullptr;  // what it holds goes before it counts as over
   }
-  void call(Node& node) noexcept {
+  static void call(const std::function<void(const Command&)>& function, Node& node) noexcept {
     try {
-      function_(Command(Ref<Node>(&node)));
+      function(Command(Ref<Node>(&node)));
     } catch (...) {
       detail::callback_failed(node.device_number, std::current_exception());
     }
   }
+  std::function<void(const Command&)> take() noexcept { return std::move(function_); }
 
  private:
   std::function<void(const Command&)> function_;
+  const Ref<DeviceState> device_;
+  const unsigned generation_;
 };
 
 }  // namespace
@@ -119,10 +129,15 @@ bool Command::cancel() const {
 void Command::on_complete(std::function<void(const Command&)> callback) const {
   Node& node = node_of(node_, "on_complete");
   if (!callback) throw Error(Errc::invalid_argument, "[on_complete] got an empty function");
-  auto* observer = new Callback(std::move(callback));
-  if (node.add_observer(*observer)) return;  // command_over deletes it
-  observer->call(node);
-  delete observer;
+  if (!node.is_settled()) {
+    auto observer = std::make_unique<Callback>(std::move(callback), *node.device);
+    if (node.add_observer(*observer)) {
+      static_cast<void>(observer.release());  // command_over deletes it
+      return;
+    }
+    callback = observer->take();
+  }
+  Callback::call(callback, node);
 }
 
 std::optional<Error> Command::error() const {

@@ -3,6 +3,7 @@
 
 #include "core/text.hpp"
 #include "runtime/device_state.hpp"
+#include "runtime/pipeline_state.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -79,13 +80,22 @@ void DeviceState::number_command(Node& node) {
   outdated[before->id] = before;
 }
 
+void CallbackCount::wait() {
+  const std::scoped_lock lock(mutex_);
+  std::atomic<std::uint32_t>& before = counts_[generation_.fetch_add(1) % 2];
+  for (std::uint32_t left = before.load(); left != 0; left = before.load()) before.wait(left);
+}
+
 void DeviceState::synchronize() {
+  expect_not_in_call(*this, "synchronize");
   std::vector<Ref<Node>> pending;
   {
     const std::scoped_lock lock(order);
     pending = nodes.pending_commands();
   }
   for (const Ref<Node>& node : pending) wait(*node, Clock::time_point::max());
+  // A callback cannot wait for itself, and a thread that runs callbacks must not sleep until they have run.
+  if (!is_in_observer() && !scheduler->must_help()) callbacks.wait();
 
   std::exception_ptr exception;
   {

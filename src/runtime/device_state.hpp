@@ -10,6 +10,7 @@
 #include "runtime/scheduler.hpp"
 #include "runtime/storage.hpp"
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <exception>
@@ -26,6 +27,27 @@
 namespace tessera::detail {
 
 struct PipelineState;
+
+// The callbacks that have not returned. Whoever waits for those that there are is not kept by those that come
+// meanwhile: they are counted in two generations that take turns.
+class CallbackCount {
+ public:
+  // For one that is to come; its generation, for end().
+  unsigned begin() noexcept {
+    const unsigned generation = generation_.load() % 2;
+    ++counts_[generation];
+    return generation;
+  }
+  void end(unsigned generation) noexcept {
+    if (--counts_[generation] == 0) counts_[generation].notify_all();
+  }
+  void wait();
+
+ private:
+  std::mutex mutex_;  // of those who wait
+  std::atomic<unsigned> generation_{0};
+  std::array<std::atomic<std::uint32_t>, 2> counts_{};
+};
 
 // One device with all that belongs to it. Lives as long as a handle, a buffer or a pending command of it.
 struct DeviceState {
@@ -124,6 +146,7 @@ struct DeviceState {
   std::unordered_map<CommandId, Node*> outdated;  // pending ones whose place in `recent` is another's now
   std::size_t tidy_at = 1024;
   std::vector<std::exception_ptr> callback_failures;
+  CallbackCount callbacks;
   std::vector<graph::Node*> earlier;  // room for place()
 
   // Pipelines that have a name. They keep buffers, which keep the device: they go with its last handle.
@@ -175,6 +198,9 @@ void end_stopped(Node& join) noexcept;
 inline constexpr std::string_view too_late = "could not start before its deadline";
 // Blocks until the node is settled; false at the end of the time.
 bool wait(Node& node, Clock::time_point until);
+// Errc::invalid_argument if this thread is in a call stage that the node comes after: it would wait for itself
+// (host_call.cpp).
+void expect_ends_without_call(Node& node);
 // Throws why the node, which is settled, failed.
 void throw_if_failed(const Node& node);
 // Ends a map (submit.cpp).

@@ -208,9 +208,9 @@ Node* step(Node& node) noexcept {
     return end(node);
   }
   if (!node.try_start()) return leave_cancelled(node);
-  if (node.join) note_start(node);
   if (node.trace) trace_start(*node.trace);
   if (core::FailurePtr poison = first_poisoned_input(node)) return finish(node, std::move(poison));
+  if (node.join) note_start(node);
   if (node.kind == Node::Kind::host || node.kind == Node::Kind::loan) return finish(node, call_host(node));
 
   if (DeviceQueue* queue = node.device->queue.get()) {
@@ -310,6 +310,7 @@ void end_stopped(Node& join) noexcept {
 }
 
 bool wait(Node& node, Clock::time_point until) {
+  if (until == Clock::time_point::max() && !node.is_settled()) expect_ends_without_call(node);
   while (!node.is_settled()) {
     if (node.device->queue && node.device->queue->attend(node, until)) return true;
     const Clock::time_point wake = node.device->scheduler->help(node, until);

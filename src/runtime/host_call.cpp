@@ -17,6 +17,30 @@ namespace {
 // In a call stage, on this thread: what it has its hands on.
 thread_local const Node* this_call = nullptr;
 
+bool waits_for_call(const Storage& storage, bool writes) {
+  const auto has = [&](const auto& list) { return std::ranges::find(list, &storage) != list.end(); };
+  return has(this_call->outputs) || (writes && has(this_call->inputs));
+}
+
+// Whether a command comes after the call, on account of a buffer. One from before it may not have settled yet.
+bool uses_after_call(const Node& node) {
+  if (node.device != this_call->device || node.id <= this_call->id) return false;
+  return std::ranges::any_of(node.inputs, [](const Storage* input) { return waits_for_call(*input, false); }) ||
+         std::ranges::any_of(node.outputs, [](const Storage* output) { return waits_for_call(*output, true); });
+}
+
+// The same of a command or of any group of a run.
+bool waits_for_call(Node& node) {
+  if (node.kind != Node::Kind::join) return uses_after_call(node);
+  if (&node == this_call->join) return true;
+  // No node begins another life under the order lock, and no record goes under the join's.
+  const std::scoped_lock order(node.device->order);
+  const std::scoped_lock lock(node.failure_lock);
+  return node.run && std::ranges::any_of(node.run->parts, [](const graph::Position& part) {
+           return part.node->serial() == part.serial && uses_after_call(static_cast<const Node&>(*part.node));
+         });
+}
+
 // A worker that waits in a call may run another one.
 class InCall {
  public:
@@ -71,14 +95,27 @@ void call_host_function(const CompiledGroup& group, Node& node) {
   if (node.device->queue) copy_in(view);
 }
 
+core::FailurePtr wait_for_own_call(const Storage& storage, bool writes, std::string_view label) {
+  if (!this_call || !waits_for_call(storage, writes)) return nullptr;
+  return core::make_failure(Errc::invalid_argument,
+                            text("[", label, "] the buffer is one of ", this_call->describe(),
+                                 ", which this thread is in: it would wait for itself; use what HostCall gives"));
+}
+
 void expect_not_in_call(const Storage& storage, bool writes, std::string_view label) {
-  if (!this_call) [[likely]]
-    return;
-  const auto has = [&](const auto& list) { return std::ranges::find(list, &storage) != list.end(); };
-  if (!has(this_call->outputs) && !(writes && has(this_call->inputs))) return;
+  if (core::FailurePtr own = wait_for_own_call(storage, writes, label)) throw Error(std::move(own));
+}
+
+void expect_not_in_call(const DeviceState& device, std::string_view label) {
+  if (!this_call || this_call->device.get() != &device) return;
   throw Error(Errc::invalid_argument,
-              text("[", label, "] the buffer is one of ", this_call->describe(),
-                   ", which this thread is in: it would wait for itself; use what HostCall gives"));
+              text("[", label, "] ", this_call->describe(), ", which this thread is in, would wait for itself"));
+}
+
+void expect_ends_without_call(Node& node) {
+  if (!this_call || !waits_for_call(node)) return;
+  throw Error(Errc::invalid_argument, text("[wait] ", node.describe(), " waits for ", this_call->describe(),
+                                           ", which this thread is in: it would wait for itself"));
 }
 
 }  // namespace tessera::detail

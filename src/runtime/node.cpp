@@ -73,6 +73,14 @@ bool Node::settle() noexcept {
   return (before & observed) != 0;
 }
 
+namespace {
+
+thread_local int observers_told = 0;  // one inside of the other, on this thread
+
+}  // namespace
+
+bool is_in_observer() noexcept { return observers_told != 0; }
+
 void Node::tell() noexcept {
   ParkingPlace& parking = parking_place(*this);
   std::unique_lock lock(parking.mutex);
@@ -81,7 +89,9 @@ void Node::tell() noexcept {
   while (Observer* observer = observers) {
     observers = observer->next_;
     lock.unlock();
+    ++observers_told;
     observer->command_over(*this);
+    --observers_told;
     lock.lock();
   }
 }

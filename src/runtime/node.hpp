@@ -144,6 +144,9 @@ struct alignas(64) Node final : graph::Node {
   Observer* observers = nullptr;
 };
 
+// Whether this thread is telling an observer, that is, in code of the user's.
+bool is_in_observer() noexcept;
+
 // "stage 2 ", or nothing.
 std::string describe_stage(int stage);
 

@@ -42,7 +42,7 @@ std::unique_ptr<PipelineState> PipelineState::clone() {
 }
 
 void PipelineState::compile() {
-  const std::shared_ptr<const PipelineVariant> made = variant({});
+  const std::shared_ptr<const PipelineVariant> made = variant();
   for (const CompiledGroup& group : made->plan->groups) {
     if (!group.launch.executable) continue;
     std::int64_t pieces = 0;
@@ -191,7 +191,7 @@ std::size_t Pipeline::stage_count() const {
 
 void Pipeline::compile() { state("compile").compile(); }
 
-std::vector<std::string> Pipeline::warnings() { return state("warnings").variant({})->plan->warnings; }
+std::vector<std::string> Pipeline::warnings() { return state("warnings").variant()->plan->warnings; }
 
 void Pipeline::run(const Bindings& bindings) { state("run").run(bindings, nullptr); }
 void Pipeline::run(const Bindings& bindings, const Stream& stream) {
@@ -203,12 +203,12 @@ Command Pipeline::submit(const Bindings& bindings, const Stream& stream) {
 }
 
 std::string Pipeline::explain() {
-  const auto variant = state("explain").variant({});
+  const auto variant = state("explain").variant();
   return graph::explain(variant->plan->graph, variant->plan->plan, variant->plan->warnings);
 }
 
 std::string Pipeline::to_dot() {
-  const auto variant = state("to_dot").variant({});
+  const auto variant = state("to_dot").variant();
   return graph::to_dot(variant->plan->graph, variant->plan->plan);
 }
 

@@ -62,6 +62,7 @@ class GraphMaker {
     made.params = stage.params;
     made.tile = stage.tile;
     const bool is_call = stage.op == StageOp::call;
+    find_ignored(stage);
     if (stage.op == StageOp::barrier) return;
     if (const Buffer* borrowed = borrowed_of(stage, device_)) return add_copy_between(stage, *borrowed, made);
     if (stage.op == StageOp::run_kernel || stage.op == StageOp::copy_buffer) set_kernel(stage, made);
@@ -83,24 +84,36 @@ class GraphMaker {
     return stage.tile_kernel ? kernels::of(*stage.tile_kernel).name : stage.kernel;
   }
 
+  // What was given in vain was meant to do something.
+  void find_ignored(const Stage& stage) {
+    const bool has_buffers = !stage.inputs.empty() || stage.output || !stage.outputs.empty();
+    const bool has_kernel = !stage.kernel.empty() || stage.tile_kernel || !stage.params.empty() || stage.function;
+    if (stage.op == StageOp::barrier) {
+      if (has_buffers || has_kernel) problem(Errc::invalid_argument, "a barrier takes neither buffers nor work");
+    } else if (stage.op != StageOp::call) {
+      if (!stage.outputs.empty()) problem(Errc::invalid_argument, "only a call takes `outputs`: this is for `output`");
+      if (stage.function) problem(Errc::invalid_argument, "only a call takes a function");
+    }
+  }
+
   // To the graph it is a call that uses one buffer: what the other one is waits and is waited for on its own device.
   void add_copy_between(const Stage& stage, const Buffer& borrowed, PipelineStage& made) {
     made.op = StageOp::call;
     made.is_between_devices = true;
     const bool reads_borrowed = &borrowed == &stage.inputs[0];
     const View &from = *stage.inputs[0].view(), &to = *stage.output.view();
+    if (reads_borrowed) {
+      add_use(stage.output, "output", made.outputs);
+    } else {
+      add_use(stage.inputs[0], "input 0", made.inputs);
+    }
     if (from.dtype != to.dtype || from.shape != to.shape) {
       return problem(from.dtype != to.dtype ? Errc::dtype_mismatch : Errc::shape_mismatch,
                      text("input 0 is ", describe(from), ", output ", describe(to)));
     }
     if (borrowed.view()->storage->is_freed) {
       const core::FailurePtr why = unusable(reads_borrowed ? "input 0" : "output", *borrowed.view()->storage);
-      return problem(why->code, why->message);
-    }
-    if (reads_borrowed) {
-      add_use(stage.output, "output", made.outputs);
-    } else {
-      add_use(stage.inputs[0], "input 0", made.inputs);
+      problem(why->code, why->message);
     }
   }
 
@@ -113,8 +126,10 @@ class GraphMaker {
     }
   }
 
+  // What is wrong has its place among the uses too, so that those after it keep their numbers.
   void add_use(const Buffer& buffer, const std::string& what, std::vector<Use>& uses) {
     const View* view = buffer.view();
+    uses.push_back(view ? Use{Use::nothing, view->dtype, view->shape} : Use{.buffer = Use::nothing});
     if (!view) return problem(Errc::invalid_argument, what + " is an empty buffer handle");
     const Storage& storage = *view->storage;
     const auto found = numbers_.find(&storage);
@@ -131,8 +146,7 @@ class GraphMaker {
     } else if (graph_.buffers[found->second].kind == PipelineBuffer::Kind::own && storage.is_freed) {
       return problem(Errc::buffer_freed, what + " has been freed");
     }
-    const std::size_t number = found != numbers_.end() ? found->second : add(buffer, PipelineBuffer::Kind::own, "");
-    uses.push_back({number, view->dtype, view->shape});
+    uses.back().buffer = found != numbers_.end() ? found->second : add(buffer, PipelineBuffer::Kind::own, "");
   }
 
   std::size_t add(const Buffer& buffer, PipelineBuffer::Kind kind, const std::string& name) {
@@ -198,9 +212,7 @@ void check_call(const PipelineStage& stage) {
 }
 
 // A stage as a group of its own.
-CompiledGroup compile_stage(DeviceState& device, const PipelineGraph& graph, std::size_t number,
-                            const std::vector<Value>& values) {
-  const PipelineStage& stage = graph.stages[number];
+CompiledGroup compile_stage(DeviceState& device, const PipelineStage& stage, std::size_t number, const Params& params) {
   CompiledGroup group;
   group.label = stage.label;
   group.stage = static_cast<int>(number);
@@ -221,10 +233,80 @@ CompiledGroup compile_stage(DeviceState& device, const PipelineGraph& graph, std
   group.operands = group.outputs;
   group.operands.insert(group.operands.end(), group.inputs.begin(), group.inputs.end());
   for (std::size_t i = 0; i < group.operands.size(); ++i) launch.buffers.push_back(nullptr);
-  const CallProgram& program = resolve(device, stage, substituted(stage.params, graph, values), launch);
+  const CallProgram& program = resolve(device, stage, params, launch);
   check_aliases(stage, program);
   group.work *= program.weight;
   return group;
+}
+CompiledGroup compile_stage(DeviceState& device, const PipelineGraph& graph, std::size_t number,
+                            const std::vector<Value>& values) {
+  const PipelineStage& stage = graph.stages[number];
+  return compile_stage(device, stage, number, substituted(stage.params, graph, values));
+}
+
+// What is wrong with the parameters of a kernel stage, each by itself. Whether the others tell what its operands must
+// be.
+bool find_wrong_params(const PipelineGraph& graph, std::size_t number, const std::vector<Value>& values, Params& right,
+                       std::vector<Problem>& problems) {
+  const PipelineStage& stage = graph.stages[number];
+  kernels::Kernel lenient = *stage.kernel;
+  for (kernels::ParamSpec& spec : lenient.params) spec.is_required = false;
+  bool is_complete = true;
+  const auto bind = [&](const Params& params) {
+    try {
+      kernels::Arguments arguments;
+      lenient.bind(params, arguments);
+      return true;
+    } catch (const Error& error) {
+      problems.push_back({number, error.code(), without_name(error.what(), stage.label)});
+      return false;
+    }
+  };
+  const auto is_given = [&](const std::string& name) {
+    return std::ranges::find(stage.params, name, &Param::name) != stage.params.end();
+  };
+  for (const Param& param : stage.params) {
+    Params one;
+    try {
+      one.set(param.name, substituted(param.value, graph, values));
+    } catch (const Error& error) {
+      problems.push_back({number, error.code(), error.what()});
+      is_complete = false;
+      continue;
+    }
+    const bool is_known =
+        std::ranges::find(lenient.params, param.name, &kernels::ParamSpec::name) != lenient.params.end();
+    if (bind(one)) {
+      right.set(param.name, one.begin()->value);
+    } else if (is_known) {
+      is_complete = false;
+    }
+  }
+  for (std::size_t i = 0; i < lenient.params.size(); ++i) {
+    if (!stage.kernel->params[i].is_required || is_given(lenient.params[i].name)) continue;
+    lenient.params[i].is_required = true;
+    bind({});
+    lenient.params[i].is_required = is_complete = false;
+  }
+  return is_complete;
+}
+
+// All that is wrong with a stage that cannot be compiled: its parameters, the number of its inputs, their types and
+// shapes.
+void find_problems(DeviceState& device, const PipelineGraph& graph, std::size_t number,
+                   const std::vector<Value>& values, std::vector<Problem>& problems) {
+  PipelineStage stage = graph.stages[number];
+  const auto note = [&](const Error& error) {
+    problems.push_back({number, error.code(), without_name(error.what(), stage.label)});
+  };
+  stage.params = {};
+  const bool has_params = !stage.kernel || find_wrong_params(graph, number, values, stage.params, problems);
+  try {
+    if (stage.kernel) stage.kernel->check_count(stage.inputs.size());
+    if (has_params) compile_stage(device, stage, number, stage.params);
+  } catch (const Error& error) {
+    note(error);
+  }
 }
 
 // Several stages as a group.
@@ -326,16 +408,20 @@ std::shared_ptr<PipelinePlan> make_plan(DeviceState& device, PipelineGraph of, s
   plan->buffers = std::move(buffers);
   const PipelineGraph& graph = plan->graph;
 
-  // Stages whose operands or kernels are wrong already are not looked at twice.
+  // Of stages whose operands are wrong already, the parameters may be too.
   std::vector<bool> is_wrong(graph.stages.size());
   for (const Problem& problem : problems) is_wrong[problem.stage] = true;
   std::vector<CompiledGroup> stages(graph.stages.size());
   for (std::size_t s = 0; s < graph.stages.size(); ++s) {
-    if (is_wrong[s]) continue;
+    if (is_wrong[s]) {
+      Params right;
+      if (graph.stages[s].kernel) find_wrong_params(graph, s, values, right, problems);
+      continue;
+    }
     try {
       stages[s] = compile_stage(device, graph, s, values);
-    } catch (const Error& error) {
-      problems.push_back({s, error.code(), without_name(error.what(), graph.stages[s].label)});
+    } catch (const Error&) {
+      find_problems(device, graph, s, values, problems);
     }
   }
   std::ranges::move(order_problems(graph), std::back_inserter(problems));
@@ -382,30 +468,34 @@ bool has_values(const PipelineVariant& variant, const std::vector<Param>& params
   return true;
 }
 
-void check_names(const PipelineState& pipeline, const Bindings& bindings) {
+void check_names(const PipelineState& pipeline, const Bindings& bindings, std::vector<BindingProblem>& problems) {
+  const auto problem = [&](Errc code, std::string what) { problems.push_back({code, std::move(what)}); };
   for (std::size_t i = 0; i < bindings.size(); ++i) {
     const Binding& binding = bindings[i];
     for (std::size_t j = 0; j < i; ++j) {
-      if (bindings[j].name == binding.name) {
-        throw Error(Errc::invalid_argument, text("pipeline: '", binding.name, "' is bound twice"));
-      }
+      if (bindings[j].name != binding.name) continue;
+      problem(Errc::invalid_argument, text("'", binding.name, "' is bound twice"));
+      break;
     }
     const bool is_param = std::ranges::find(pipeline.params, binding.name, &Param::name) != pipeline.params.end();
     const bool is_slot = std::ranges::any_of(pipeline.placeholders, [&](const PipelineState::Placeholder& one) {
       return one.kind == PipelineBuffer::Kind::slot && one.name == binding.name;
     });
     if (binding.is_buffer ? is_slot : is_param) continue;
-    if (is_slot) throw Error(Errc::invalid_argument, text("pipeline: '", binding.name, "' is a slot: bind a buffer"));
-    if (is_param)
-      throw Error(Errc::invalid_argument, text("pipeline: '", binding.name, "' is a parameter: bind a value"));
-    std::vector<std::string_view> names;
-    names.reserve(pipeline.params.size());
-    for (const Param& param : pipeline.params) names.push_back(param.name);
-    for (const PipelineState::Placeholder& one : pipeline.placeholders) {
-      if (one.kind == PipelineBuffer::Kind::slot) names.push_back(one.name);
+    if (is_slot) {
+      problem(Errc::invalid_argument, text("'", binding.name, "' is a slot: bind a buffer"));
+    } else if (is_param) {
+      problem(Errc::invalid_argument, text("'", binding.name, "' is a parameter: bind a value"));
+    } else {
+      std::vector<std::string_view> names;
+      names.reserve(pipeline.params.size());
+      for (const Param& param : pipeline.params) names.push_back(param.name);
+      for (const PipelineState::Placeholder& one : pipeline.placeholders) {
+        if (one.kind == PipelineBuffer::Kind::slot) names.push_back(one.name);
+      }
+      problem(Errc::unknown_parameter,
+              text("there is no slot or parameter '", binding.name, "'", core::suggestion(binding.name, names)));
     }
-    throw Error(Errc::unknown_parameter, text("pipeline: there is no slot or parameter '", binding.name, "'",
-                                              core::suggestion(binding.name, names)));
   }
 }
 
@@ -417,9 +507,10 @@ PipelineGraph PipelineState::graph(std::vector<Buffer>& buffers, std::vector<Pro
   return maker.take();
 }
 
-std::shared_ptr<const PipelineVariant> PipelineState::variant(const Bindings& bindings) {
+std::shared_ptr<const PipelineVariant> PipelineState::variant(const Bindings& bindings,
+                                                              std::vector<BindingProblem>& problems) {
   const std::scoped_lock lock(mutex);
-  if (!bindings.empty()) check_names(*this, bindings);
+  if (!bindings.empty()) check_names(*this, bindings, problems);
   const auto found =
       std::ranges::find_if(variants, [&](const auto& one) { return has_values(*one, params, bindings); });
   if (found != variants.end()) [[likely]] {
@@ -443,10 +534,10 @@ std::shared_ptr<const PipelineVariant> PipelineState::variant(const Bindings& bi
   }
   if (!made->plan) {
     std::vector<Buffer> buffers;
-    std::vector<Problem> problems;
-    PipelineGraph recorded = graph(buffers, problems);
+    std::vector<Problem> of_stages;
+    PipelineGraph recorded = graph(buffers, of_stages);
     made->plan =
-        make_plan(*device, std::move(recorded), std::move(buffers), made->values, options.fuse, std::move(problems));
+        make_plan(*device, std::move(recorded), std::move(buffers), made->values, options.fuse, std::move(of_stages));
     for (CompiledGroup& group : made->plan->groups) {
       const Stage& stage = stages[static_cast<std::size_t>(group.stage)];
       group.function = stage.function;
@@ -461,6 +552,11 @@ std::shared_ptr<const PipelineVariant> PipelineState::variant(const Bindings& bi
   if (variants.size() >= most_variants) variants.erase(variants.begin());
   variants.push_back(std::move(made));
   return variants.back();
+}
+
+std::shared_ptr<const PipelineVariant> PipelineState::variant() {
+  std::vector<BindingProblem> none;
+  return variant({}, none);
 }
 
 }  // namespace tessera::detail

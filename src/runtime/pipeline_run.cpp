@@ -175,13 +175,15 @@ core::FailurePtr run_small(DeviceState& device, const PipelinePlan& plan, Pipeli
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     const CompiledGroup& group = plan.groups[g];
     device.next_id();
-    if (timed) timed->times[g].start = Clock::now();
+    const Clock::time_point start = timed ? Clock::now() : Clock::time_point();
+    bool is_refused = false;
     if (group.kind == Node::Kind::kernel) {
       driver::Launch& launch = instance.launches[g];
       launch.command = device.last_id;
       core::FailurePtr failure;
       if (!is_sound) failure = first_poisoned_input(device, group, instance);
-      if (!failure) failure = launch_piece(*device.driver, launch, 0, group.label, group.stage);
+      is_refused = failure != nullptr;
+      if (!is_refused) failure = launch_piece(*device.driver, launch, 0, group.label, group.stage);
       if (failure || !is_sound) [[unlikely]] {
         for (const std::size_t output : group.outputs) instance.storages[output]->poison = failure;
       }
@@ -191,7 +193,7 @@ core::FailurePtr run_small(DeviceState& device, const PipelinePlan& plan, Pipeli
         if (!first) first = std::move(failure);
       }
     }
-    if (timed) timed->times[g].end = Clock::now();
+    if (timed && !is_refused) timed->times[g] = {start, Clock::now()};
   }
   device.next_id();
   return first;
@@ -236,6 +238,7 @@ Node& take_node(DeviceState& device, const PipelinePlan& plan, std::size_t numbe
   const bool is_compiled = !node.launch.executable || node.launch.elements == 0 || node.launch.executable->is_ready();
   node.cost = estimated_cost(group.work) + (is_compiled ? 0 : compilation_cost);
   if (group.function) {
+    node.cost = unknown_cost;
     node.host = [&group, &node] { call_host_function(group, node); };
   } else if (group.borrowed) {
     node.host = [&group, &node] { copy_borrowed(group, node); };
@@ -391,6 +394,10 @@ Ref<Node> start(DeviceState& device, const Request& request, bool blocks) {
       wrong = unusable(text("[", run_label, "] ", plan.graph.buffers[*found.freed].name),
                        *instance->storages[*found.freed]);
     }
+    for (const std::size_t buffer : plan.used) {
+      if (!blocks || found.is_idle || wrong) break;
+      wrong = wait_for_own_call(*instance->storages[buffer], plan.is_written[buffer], run_label);
+    }
   } catch (const Error& error) {
     wrong = error.failure();
   }
@@ -452,7 +459,7 @@ Ref<Node> start(DeviceState& device, const Request& request, bool blocks) {
 }
 
 Storage& checked_slot(const DeviceState& device, const graph::PipelineBuffer& slot, const Binding& binding) {
-  const auto what = [&] { return text("pipeline: the buffer for the slot '", slot.name, "'"); };
+  const auto what = [&] { return text("the buffer for the slot '", slot.name, "'"); };
   const View* view = binding.buffer.view();
   if (!view) throw Error(Errc::invalid_argument, what() + " is an empty handle");
   Storage& storage = *view->storage;
@@ -473,9 +480,8 @@ void check_different(const PipelinePlan& plan, const Request& request, std::size
   const std::size_t slot = plan.slots[index];
   const auto check = [&](std::size_t other, const Storage* storage) {
     if (storage != request.slots[index] || !(plan.is_written[slot] || plan.is_written[other])) return;
-    throw Error(Errc::invalid_argument,
-                text("pipeline: the buffer for the slot '", plan.graph.buffers[slot].name, "' is ",
-                     plan.graph.buffers[other].name, " too, and the pipeline writes it"));
+    throw Error(Errc::invalid_argument, text("the buffer for the slot '", plan.graph.buffers[slot].name, "' is ",
+                                             plan.graph.buffers[other].name, " too, and the pipeline writes it"));
   };
   for (std::size_t i = 0; i < index; ++i) check(plan.slots[i], request.slots[i]);
   for (const std::size_t buffer : plan.used) {
@@ -483,31 +489,49 @@ void check_different(const PipelinePlan& plan, const Request& request, std::size
   }
 }
 
-void find_slots(const DeviceState& device, const Bindings& bindings, Request& request) {
+void find_slots(const DeviceState& device, const Bindings& bindings, Request& request,
+                std::vector<BindingProblem>& problems) {
   const PipelinePlan& plan = *request.variant->plan;
   for (const std::size_t number : plan.slots) {
     const graph::PipelineBuffer& slot = plan.graph.buffers[number];
     const Binding* bound = nullptr;
     for (std::size_t i = 0; i < bindings.size() && !bound; ++i) {
-      if (bindings[i].name == slot.name) bound = &bindings[i];
+      if (bindings[i].is_buffer && bindings[i].name == slot.name) bound = &bindings[i];
     }
-    if (!bound && std::ranges::binary_search(plan.used, number)) {
-      throw Error(Errc::invalid_argument, text("pipeline: the slot '", slot.name, "', ",
-                                               to_string(slot.dtype, slot.shape), ", has no buffer in this run"));
+    request.slots.push_back(nullptr);
+    try {
+      if (bound) {
+        request.slots[request.slots.size() - 1] = &checked_slot(device, slot, *bound);
+        check_different(plan, request, request.slots.size() - 1);
+      } else if (std::ranges::binary_search(plan.used, number)) {
+        throw Error(Errc::invalid_argument, text("the slot '", slot.name, "', ", to_string(slot.dtype, slot.shape),
+                                                 ", has no buffer in this run"));
+      }
+    } catch (const Error& error) {
+      problems.push_back({error.code(), error.what()});
     }
-    request.slots.push_back(bound ? &checked_slot(device, slot, *bound) : nullptr);
-    if (bound) check_different(plan, request, request.slots.size() - 1);
   }
 }
 
+// All that is wrong with the bindings as one Error.
+[[noreturn]] void throw_problems(const std::vector<BindingProblem>& problems) {
+  if (problems.size() == 1) throw Error(problems.front().code, text("pipeline: ", problems.front().what));
+  std::string message = text("pipeline: ", problems.size(), " problems:");
+  for (const BindingProblem& problem : problems) message += text("\n  ", problem.what);
+  throw Error(problems.front().code, message);
+}
+
 Ref<Node> start(PipelineState& pipeline, const Bindings& bindings, StreamState* stream, bool blocks) {
-  const std::shared_ptr<const PipelineVariant> variant = pipeline.variant(bindings);
+  std::vector<BindingProblem> problems;
+  const std::shared_ptr<const PipelineVariant> variant = pipeline.variant(bindings, problems);
   if (stream && stream->device != pipeline.device) {
     throw Error(Errc::wrong_device,
                 text("pipeline: the stream is one of another device, ", stream->device->driver->info().name));
   }
   Request request{variant, pipeline.log, {}, stream};
-  if (!variant->plan->slots.empty()) find_slots(*pipeline.device, bindings, request);
+  if (!variant->plan->slots.empty()) find_slots(*pipeline.device, bindings, request, problems);
+  if (!problems.empty()) [[unlikely]]
+    throw_problems(problems);
   return start(*pipeline.device, request, blocks);
 }
 

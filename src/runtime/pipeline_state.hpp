@@ -152,6 +152,10 @@ void stop_run(Node& join, Errc reason, std::string_view why);
 void call_host_function(const CompiledGroup& group, Node& node);
 // Errc::invalid_argument if this thread is in a call stage that uses the storage: it would wait for itself.
 void expect_not_in_call(const Storage& storage, bool writes, std::string_view label);
+// The same as a failure, or null.
+core::FailurePtr wait_for_own_call(const Storage& storage, bool writes, std::string_view label);
+// And for one who waits for all that the device does.
+void expect_not_in_call(const DeviceState& device, std::string_view label);
 
 // What HostCall looks at.
 struct HostCallView {
@@ -159,6 +163,12 @@ struct HostCallView {
   const Node& node;
   // Of memory that the host cannot address: what the call sees instead, of the inputs, then of the outputs.
   std::vector<std::vector<std::byte>> copies;
+};
+
+// One mistake in what a run was given.
+struct BindingProblem {
+  Errc code;
+  std::string what;
 };
 
 // What Pipeline holds.
@@ -187,8 +197,10 @@ struct PipelineState {
 
   // The stages as a graph; what is wrong with them so far (pipeline_compile.cpp). Under the mutex.
   graph::PipelineGraph graph(std::vector<Buffer>& buffers, std::vector<graph::Problem>& problems) const;
-  // The plan for these bindings. Throws what is wrong with the stages or the bindings.
-  std::shared_ptr<const PipelineVariant> variant(const Bindings& bindings);
+  // The plan for these bindings; what is wrong with their names goes to `problems`, and such bindings count as missing.
+  // Throws what is wrong with the stages.
+  std::shared_ptr<const PipelineVariant> variant(const Bindings& bindings, std::vector<BindingProblem>& problems);
+  std::shared_ptr<const PipelineVariant> variant();  // for the defaults
 
   // The plan for the defaults, and its code.
   void compile();

@@ -10,6 +10,9 @@
 
 namespace tessera::detail {
 
+// The cost of code of the program's, which may take any time: nobody who waits for something else takes it on.
+inline constexpr std::uint64_t unknown_cost = 1'000'000'000;
+
 // Decides which ready node runs next, and on which thread. Any thread may call any member.
 class Scheduler {
  public:

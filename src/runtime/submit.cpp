@@ -93,6 +93,15 @@ core::FailurePtr check_not_freed(const Prepared& prepared) {
   return nullptr;
 }
 
+// Why whoever waits for it would wait for the call that this thread is in.
+core::FailurePtr wait_for_own_call(const Prepared& prepared) {
+  core::FailurePtr own = wait_for_own_call(*prepared.output, true, prepared.kernel->name);
+  for (std::size_t i = 0; i < prepared.inputs.size() && !own; ++i) {
+    own = wait_for_own_call(*prepared.inputs[i], false, prepared.kernel->name);
+  }
+  return own;
+}
+
 // Under the order lock: whether all that comes before is over.
 bool can_run_now(const Prepared& prepared, const StreamState* stream) {
   if (!prepared.output->hazards.can_write_now()) return false;
@@ -292,6 +301,14 @@ Ref<Node> DeviceState::enqueue(const Call& call, Prepared& prepared, Wants wants
     if (trace) trace_end(*trace, {number, id, label, prepared.launch.bytes, status});
     if (stream) stream->left_at_once();
     return ended;
+  }
+
+  if (wants == Wants::end_now) {
+    if (core::FailurePtr own = wait_for_own_call(prepared)) [[unlikely]] {
+      lock.unlock();
+      if (stream) stream->left_at_once();
+      return refuse(label, Status::failed, std::move(own));
+    }
   }
 
   Node& node = nodes.take(*this);

@@ -33,8 +33,6 @@ constexpr std::uint64_t small_enough_to_help = 20'000;
 // for a while, since each may wait on top of it.
 constexpr int deepest = 32;
 constexpr int most_stalls = 25;  // times 200 µs
-// The cost of code that may take any time.
-constexpr std::uint64_t unknown_cost = 1'000'000'000;
 
 // A doubly linked list through the nodes.
 class List {

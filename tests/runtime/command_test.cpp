@@ -116,6 +116,32 @@ TEST_F(Commands, A_callback_comes_once_at_the_end_or_at_once) {
   EXPECT_EQ(calls, 2);
 }
 
+TEST_F(Commands, Synchronize_waits_for_callbacks) {
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<int> ended{0};
+    for (int i = 0; i < 20; ++i) {
+      device.submit("fill", {}, device.zeros({10'000})).on_complete([&](const Command&) {
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+        ++ended;
+      });
+    }
+    device.synchronize();
+    EXPECT_EQ(ended, 20);
+  }
+}
+
+TEST_F(Commands, A_callback_may_synchronize) {
+  std::atomic<int> ended{0};
+  for (int i = 0; i < 8; ++i) {
+    device.submit("fill", {}, device.zeros({10'000})).on_complete([&](const Command&) {
+      device.synchronize();
+      ++ended;
+    });
+  }
+  device.synchronize();
+  EXPECT_EQ(ended, 8);
+}
+
 TEST_F(Commands, A_callback_may_wait_for_other_commands) {
   std::atomic<int> ended{0};
   constexpr int count = 32;  // more than there are workers

@@ -14,6 +14,7 @@
 #include <coroutine>
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -40,6 +41,63 @@ class PipelineRuns : public testing::Test {
     while (!is_terminal(command.poll())) std::this_thread::sleep_for(100us);
   }
 };
+
+TEST_F(PipelineRuns, Who_waits_for_a_time_is_not_kept_by_a_call) {
+  std::atomic<bool> may_end = false;
+  pipeline.call(
+      [&] {
+        while (!may_end) std::this_thread::sleep_for(100us);
+      },
+      {}, {b});
+  const Command command = pipeline.submit();
+  EXPECT_FALSE(command.wait_for(5ms));
+  may_end = true;
+  command.wait();
+}
+
+TEST_F(PipelineRuns, A_call_that_waits_for_itself_is_refused) {
+  const Buffer x = device.zeros({4});
+  Pipeline other(device);
+  other.add("relu", {b}, x);
+  const std::vector<std::function<void()>> waits = {
+      [&] { device.run("relu", {b}, x); },
+      [&] { device.submit("relu", {b}, x).wait(); },
+      [&] { pipeline.run(); },
+      [&] { other.run(); },
+      [&] { other.submit().wait(); },
+      [&] { device.run("relu", {x}, a); },
+      [&] { device.synchronize(); },
+  };
+  const std::function<void()>* now = nullptr;
+  pipeline.call("own", [&] { (*now)(); }, {a}, {b});
+  for (const std::function<void()>& wait : waits) {
+    now = &wait;
+    expect_error(Errc::invalid_argument, "would wait for itself", [&] { pipeline.submit().wait(); });
+    device.synchronize();
+  }
+}
+
+TEST_F(PipelineRuns, A_call_may_wait_for_what_is_not_its_own) {
+  const Buffer x = device.zeros({4});
+  const Command before = device.submit("relu", {a}, c);
+  pipeline.call(
+      [&] {
+        before.wait();
+        device.run("relu", {a}, x);
+        device.submit("neg", {a}, x).wait();
+      },
+      {a, c}, {b});
+  pipeline.run();
+  EXPECT_EQ(x.read<float>(), Floats({-1, -2, -3, -4}));
+}
+
+TEST_F(PipelineRuns, What_never_ran_has_no_times) {
+  pipeline.call("bad", [] { throw std::runtime_error("no"); }, {}, {b}).add("relu", {b}, c);
+  expect_error(Errc::call_failed, "no", [&] { pipeline.run(); });
+  const RunTimes times = pipeline.last_run();
+  ASSERT_EQ(times.stages.size(), 1U);
+  EXPECT_EQ(times.stages[0].label, "bad");
+}
 
 TEST_F(PipelineRuns, A_failing_call_fails_what_depends_on_it_and_nothing_else) {
   const Buffer t = pipeline.temporary({4}), d = device.zeros({4});

@@ -84,6 +84,62 @@ TEST_P(Pipelines, A_chain_may_use_more_buffers_than_a_launch_can) {
   EXPECT_EQ(b.read<float>(), Floats({101, 198, 303, 396}));
 }
 
+TEST_P(Pipelines, All_problems_of_a_stage_are_told) {
+  const auto message = [](Pipeline& of) {
+    try {
+      of.compile();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const Buffer five = device.zeros({5}), t = pipeline.temporary({4});
+  pipeline.add("relu", {five}, b, {{"slop", 1}, {"x", 2}, {"slope", 0.5}})
+      .add("elementwise_add", {Buffer(), t}, b, {{"extra", 1}})
+      .add("relu", {a, a}, b, {{"slope", "steep"}})
+      .add({.op = StageOp::barrier, .kernel = "relu", .inputs = {a}, .output = b})
+      .add({.kernel = "relu", .inputs = {a}, .output = b, .outputs = {c}});
+  const std::string told = message(pipeline);
+  EXPECT_EQ(told.substr(0, 21), "pipeline: 10 problems") << told;
+  for (const char* words : {"'slop'", "'x'", "stage 0 [relu]: input 0", "input 0 is an empty buffer handle", "'extra'",
+                            "input 1, temporary 0, is read before", "'slope'", "takes 1 input, got 2",
+                            "a barrier takes neither", "only a call takes `outputs`"}) {
+    EXPECT_NE(told.find(words), std::string::npos) << words << " in " << told;
+  }
+}
+
+TEST_P(Pipelines, A_wrong_copy_between_devices_is_not_blamed_on_its_readers) {
+  const Device other = Device::simulated({.seed = 3});
+  const Buffer t = pipeline.temporary({4});
+  pipeline.copy(other.zeros({5}), t).add("relu", {t}, b);
+  expect_error(Errc::shape_mismatch, "pipeline: 1 problem:", [&] { pipeline.compile(); });
+}
+
+TEST_P(Pipelines, All_problems_of_bindings_are_told) {
+  const Buffer frame = pipeline.slot("frame", {4}), mask = pipeline.slot("mask", {4});
+  pipeline.add("elementwise_add", {frame, mask}, c);
+  try {
+    pipeline.run({{"fram", a}, {"mask", device.zeros({5})}, {"sigma", 1}});
+    ADD_FAILURE() << "was not refused";
+  } catch (const Error& error) {
+    const std::string told = error.what();
+    for (const char* words :
+         {"pipeline: 4 problems:", "'fram'", "'sigma'", "'mask' must be", "'frame', f32[4], has no"}) {
+      EXPECT_NE(told.find(words), std::string::npos) << words << " in " << told;
+    }
+  }
+}
+
+TEST_P(Pipelines, What_is_written_for_nobody_is_a_warning) {
+  const Buffer t = pipeline.temporary({4});
+  pipeline.fill(t, 1).fill(t, 2).copy(t, b).fill(t, 3).fill(c, 1).fill(c, 2);
+  const std::vector<std::string> warnings = pipeline.warnings();
+  ASSERT_EQ(warnings.size(), 3U);
+  EXPECT_EQ(warnings[0], "stage 0 [fill]: nobody reads what it writes, temporary 0");
+  EXPECT_EQ(warnings[1], "stage 3 [fill]: nobody reads what it writes, temporary 0");
+  EXPECT_EQ(warnings[2].substr(0, 14), "stage 4 [fill]");
+}
+
 TEST_P(Pipelines, An_empty_one_runs) {
   pipeline.run();
   const Command command = pipeline.submit();
