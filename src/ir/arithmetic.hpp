@@ -17,6 +17,10 @@ concept Float = std::floating_point<T>;
 template <class T>
 concept Integer = std::integral<T> && !std::same_as<T, bool>;
 
+// So many floats at most are added up in their own type: one sum of millions would lose the last ones. The sums of such
+// blocks are added up in f64.
+inline constexpr std::int64_t sum_block = 128;
+
 // Calls f with an element of the C++ type: with_type(type, [](auto zero) { using T = decltype(zero); … }).
 template <class F>
 auto with_type(Type type, F&& f) {

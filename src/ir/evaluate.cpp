@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <limits>
+#include <vector>
 
 namespace tessera::ir {
 
@@ -256,6 +258,25 @@ void fold(const Around& shape, const T* in, T* out, T first, F f) {
   }
 }
 
+// In blocks along the axis; the same as fold where there is one.
+template <Float T>
+void sum(const Around& shape, const T* in, T* out) {
+  const std::int64_t row = shape.inner;
+  std::vector<double> totals(static_cast<std::size_t>(row));
+  std::vector<T> block(static_cast<std::size_t>(row));
+  for (std::int64_t o = 0; o < shape.outer; ++o, out += row) {
+    std::fill(totals.begin(), totals.end(), 0.0);
+    for (std::int64_t k = 0; k < shape.extent; k += sum_block) {
+      const std::int64_t count = std::min(sum_block, shape.extent - k);
+      std::fill(block.begin(), block.end(), T{0});
+      for (std::int64_t j = 0; j < count; ++j, in += row)
+        std::transform(in, in + row, block.begin(), block.begin(), std::plus());
+      std::transform(block.begin(), block.end(), totals.begin(), totals.begin(), std::plus<double>());
+    }
+    std::transform(totals.begin(), totals.end(), out, [](double total) { return static_cast<T>(total); });
+  }
+}
+
 template <class T>
 void reduce_to(Code code, const Around& shape, const T* in, T* out) {
   using Limits = std::numeric_limits<T>;
@@ -263,6 +284,7 @@ void reduce_to(Code code, const Around& shape, const T* in, T* out) {
   constexpr T least = Limits::has_infinity ? static_cast<T>(-Limits::infinity()) : Limits::lowest();
   switch (code) {
     case Code::reduce_sum:
+      if constexpr (Float<T>) return sum(shape, in, out);
       return fold(shape, in, out, T{0}, [](T a, T b) { return arithmetic::add(a, b); });
     case Code::reduce_product:
       return fold(shape, in, out, T{1}, [](T a, T b) { return arithmetic::mul(a, b); });

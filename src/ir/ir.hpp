@@ -92,7 +92,7 @@ enum class Code : std::uint8_t {
 
   // Along `axis`, which stays with extent 1. Over no elements: sum 0, product 1, max and min the type's least and
   // greatest (∓infinity), argmax 0.
-  reduce_sum, reduce_product,  // integers wrap around; floats in any order
+  reduce_sum, reduce_product,  // integers wrap around; floats in any order, many of them in blocks that f64 adds up
   reduce_max, reduce_min,      // NaN if one is NaN
   argmax,                      // s64; the first of the greatest; NaN is the greatest
 

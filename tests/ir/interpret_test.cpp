@@ -436,6 +436,19 @@ TEST(Reductions, Wrap_around_and_keep_nan) {
   EXPECT_EQ(sum[0], 45);
 }
 
+TEST(Reductions, Sum_millions_as_well_as_a_few) {
+  constexpr std::int64_t count = 1'000'003;
+  const std::vector<float> tenths(2 * count, 0.1F);
+  const auto along_row = Interpreted().input<float>({2 * count}, tenths).output<float>({1}, [&] {
+    Output().store(reduce_sum(Input(0).load({2 * count}, {0}), 0));
+  });
+  const auto along_columns = Interpreted().input<float>({count, 2}, tenths).output<float>({1, 1}, [&] {
+    Output().store(reduce_sum(reduce_sum(Input(0).load({count, 2}, {0, 0}), 0), 1));
+  });
+  EXPECT_NEAR(along_row[0], double{0.1F} * 2 * count, 0.4);
+  EXPECT_NEAR(along_columns[0], double{0.1F} * 2 * count, 0.4);
+}
+
 TEST(Reductions, Argmax_is_the_first_of_the_greatest_and_nan_is_the_greatest) {
   const auto where = [](std::vector<float> values) {
     return Interpreted().input<float>({4}, values).output<std::int64_t>({1}, [] {

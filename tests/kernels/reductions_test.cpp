@@ -91,6 +91,21 @@ TYPED_TEST(ReductionsInteger, Sums_wrap_around_and_means_do_not) {
   EXPECT_EQ(run<double>("reduce_mean", {make<T>({1, 2})}, {1}), std::vector<double>{1.5});
 }
 
+TYPED_TEST(Rows, Of_millions_are_summed_as_well_as_short_ones) {
+  using T = TypeParam;
+  constexpr std::int64_t count = 2'100'003;
+  const std::vector<T> tenths(4 * count, T(0.1));
+  const double total = static_cast<double>(T(0.1)) * count;
+  const double tolerance = 2e-6 * total;
+  const auto expect_totals = [&](const std::vector<T>& sums, double factor) {
+    for (const T sum : sums) EXPECT_NEAR(static_cast<double>(sum), factor * total, factor * tolerance);
+  };
+  expect_totals(run<T>("reduce_sum", {make<T>(tenths)}, {}), 4);
+  expect_totals(run<T>("reduce_mean", {make<T>(tenths)}, {}), 1.0 / count);
+  expect_totals(run<T>("reduce_sum", {make<T>(tenths, {4, count})}, {4}), 1);
+  expect_totals(run<T>("reduce_sum", {make<T>(tenths, {count, 4})}, {4}, {{"axis", 0}}), 1);
+}
+
 TEST(ReduceSum, May_have_a_wider_type) {
   const Buffer bytes = make<std::uint8_t>({255, 255});
   EXPECT_EQ(run<std::uint32_t>("reduce_sum", {bytes}, {}), std::vector<std::uint32_t>{510});

@@ -87,6 +87,9 @@ class Emitter {
   llvm::Type* element_type(ir::Type type) const;
   llvm::Type* memory_type(ir::Type type) const;  // a boolean takes a byte
   int scratch_bits(ir::Id id) const;             // of an element of a materialised value
+  bool is_in_blocks(const ir::Op& reduction, llvm::Value* count) const;
+  Values sum_of_blocks(llvm::Value* count, Values zeros,
+                       const std::function<Values(llvm::Value* first, llvm::Value* count)>& block);
   llvm::Type* scratch_type(ir::Id id);
   llvm::Value* vector(const Lanes& value);  // one value a lane
   llvm::Value* full(const Lanes& value) { return lanes_ == 1 ? value.base : vector(value); }
@@ -127,6 +130,7 @@ class Emitter {
   // Memory (memory.cpp).
   Lanes loaded(ir::Id id, const Point& point);
   // What a load or pick reads: where it is, its extents, and what of it is there, from `starts` on.
+  llvm::Value* total_of(llvm::Value* sum) { return b_.CreateFPCast(sum, like(b_.getDoubleTy(), sum)); }
   struct Source {
     llvm::Value* base = nullptr;
     llvm::Type* element = nullptr;                       // in memory

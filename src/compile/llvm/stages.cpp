@@ -407,30 +407,36 @@ void Emitter::emit_row_reduction(Id id) {
     lanes_ = natural_lanes_;
     Value* identity = identity_of(op);
     const Values initial(static_cast<std::size_t>(vectors), varying(vector(uniform(identity))));
+    const auto of_steps = [&](Value* first, Value* count) {
+      const Values sums = accumulate(count, initial, [&](Value* counter, const Values& now) {
+        Points at;
+        Value* begin = b_.CreateMul(b_.CreateAdd(first, counter), i64(step));
+        for (int u = 0; u < vectors; ++u) {
+          row.back() = {b_.CreateAdd(begin, i64(u * natural_lanes_)), natural_lanes_ > 1 ? i64(1) : nullptr, false};
+          at.push_back(row);
+        }
+        Values next = eval_whole(operand, at);
+        for (std::size_t u = 0; u < next.size(); ++u) {
+          next[u] = varying(combine(op.code, type, vector(next[u]), now[u].base));
+        }
+        return next;
+      });
+      Value* sum = sums[0].base;
+      for (std::size_t u = 1; u < sums.size(); ++u) sum = combine(op.code, type, sums[u].base, sum);
+      return Values{uniform(across_lanes(op.code, type, sum))};
+    };
     Value* steps = b_.CreateUDiv(length, i64(step));
-    const Values sums = accumulate(steps, initial, [&](Value* counter, const Values& now) {
-      Points at;
-      for (int u = 0; u < vectors; ++u) {
-        row.back() = {b_.CreateAdd(b_.CreateMul(counter, i64(step)), i64(u * natural_lanes_)),
-                      natural_lanes_ > 1 ? i64(1) : nullptr, false};
-        at.push_back(row);
-      }
-      Values next = eval_whole(operand, at);
-      for (std::size_t u = 0; u < next.size(); ++u) {
-        next[u] = varying(combine(op.code, type, vector(next[u]), now[u].base));
-      }
-      return next;
-    });
-    Value* sum = sums[0].base;
-    for (std::size_t u = 1; u < sums.size(); ++u) sum = combine(op.code, type, sums[u].base, sum);
-    sum = across_lanes(op.code, type, sum);
+    const bool in_blocks = is_in_blocks(op, steps);
+    const Values sum = in_blocks ? sum_of_blocks(steps, {uniform(identity)}, of_steps) : of_steps(i64(0), steps);
     lanes_ = 1;
     Value* done = b_.CreateMul(steps, i64(step));
-    const Values rest = accumulate(b_.CreateSub(length, done), {uniform(sum)}, [&](Value* counter, const Values& now) {
+    Values all = accumulate(b_.CreateSub(length, done), sum, [&](Value* counter, const Values& now) {
       row.back() = uniform(b_.CreateAdd(done, counter));
-      return Values{uniform(combine(op.code, type, eval_whole(operand, {row})[0].base, now[0].base))};
+      Value* next = eval_whole(operand, {row})[0].base;
+      return Values{uniform(combine(op.code, type, in_blocks ? total_of(next) : next, now[0].base))};
     });
-    to_scratch(id, points[0], rest[0]);
+    if (in_blocks) all[0].base = b_.CreateFPCast(all[0].base, element_type(type));
+    to_scratch(id, points[0], all[0]);
   };
   emit_nest(extents, stage);
 }

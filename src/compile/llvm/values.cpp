@@ -1,5 +1,6 @@
 #include "compile/llvm/emitter.hpp"
 #include "compile/llvm/scope.hpp"
+#include "ir/arithmetic.hpp"
 
 #include <algorithm>
 #include <llvm/IR/InlineAsm.h>
@@ -384,6 +385,27 @@ Emitter::Values Emitter::inline_loop(const ir::Op& loop, Id asked, const Points&
   return result;
 }
 
+// Whether so many are more floats than are added up in one go.
+bool Emitter::is_in_blocks(const ir::Op& reduction, Value* count) const {
+  if (reduction.code != Code::reduce_sum || !ir::is_float(reduction.type)) return false;
+  const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(count);
+  return !constant || constant->getSExtValue() > ir::sum_block;
+}
+
+// The sums of blocks, added up in f64.
+Emitter::Values Emitter::sum_of_blocks(Value* count, Values zeros,
+                                       const std::function<Values(Value* first, Value* count)>& block) {
+  Value* blocks = b_.CreateUDiv(b_.CreateAdd(count, i64(ir::sum_block - 1)), i64(ir::sum_block));
+  for (Lanes& zero : zeros) zero.base = total_of(zero.base);
+  return accumulate(blocks, zeros, [&](Value* number, const Values& totals) {
+    Value* first = b_.CreateMul(number, i64(ir::sum_block));
+    Value* left = b_.CreateSub(count, first);
+    Values sums = block(first, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, i64(ir::sum_block)));
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i].base = b_.CreateFAdd(total_of(sums[i].base), totals[i].base);
+    return sums;
+  });
+}
+
 Emitter::Values Emitter::inline_mma(const ir::Op& op, const Points& points) {
   const Id a = op.operands[0], b = op.operands[1], c = op.operands[2];
   const auto batch_point = [&](Id operand, const Point& point, const Lanes& row, const Lanes& column) {
@@ -424,7 +446,7 @@ Emitter::Values Emitter::inline_reduction(const ir::Op& op, const Points& points
   const bool finds_place = op.code == Code::argmax;
   Values initial(points.size(), varying(vector(uniform(identity_of(op)))));
   if (finds_place) initial.insert(initial.end(), points.size(), varying(vector(uniform(i64(0)))));
-  Values sums = accumulate(scalar(program_[operand].shape[axis]), initial, [&](Value* k, const Values& now) {
+  const auto step = [&](Value* k, const Values& now) {
     Points moved = points;
     for (Point& point : moved) point[axis] = uniform(k);
     const Values values = eval_whole(operand, moved);
@@ -447,7 +469,16 @@ Emitter::Values Emitter::inline_reduction(const ir::Op& op, const Points& points
     }
     result.insert(result.end(), places.begin(), places.end());
     return result;
-  });
+  };
+  Value* count = scalar(program_[operand].shape[axis]);
+  if (is_in_blocks(op, count)) {
+    Values totals = sum_of_blocks(count, initial, [&](Value* first, Value* some) {
+      return accumulate(some, initial, [&](Value* k, const Values& now) { return step(b_.CreateAdd(first, k), now); });
+    });
+    for (Lanes& total : totals) total.base = b_.CreateFPCast(total.base, initial[0].base->getType());
+    return totals;
+  }
+  Values sums = accumulate(count, initial, step);
   if (finds_place) sums.erase(sums.begin(), sums.begin() + static_cast<std::ptrdiff_t>(points.size()));
   return sums;
 }
