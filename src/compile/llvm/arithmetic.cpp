@@ -334,11 +334,9 @@ Value* Emitter::unary(const ir::Op& op, Value* x) {
     case Code::sqrt:
       return b_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x);
     case Code::floor:
-      return b_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, x);
     case Code::ceil:
-      return b_.CreateUnaryIntrinsic(llvm::Intrinsic::ceil, x);
     case Code::round:
-      return b_.CreateUnaryIntrinsic(llvm::Intrinsic::round, x);
+      return to_whole(op.code, x);
     case Code::rsqrt:
       return VectorMath(b_, host_.has_fma).rsqrt(x);
     case Code::exp:
@@ -353,6 +351,20 @@ Value* Emitter::unary(const ir::Op& op, Value* x) {
       return VectorMath(b_, host_.has_fma).tanh(x);
     default:
       return VectorMath(b_, host_.has_fma).erf(x);
+  }
+}
+
+Value* Emitter::to_whole(Code code, Value* x) {
+  // Before SSE4.1 LLVM would call a function for each lane.
+  const bool has_instruction = host_.level != VectorLevel::baseline || !llvm::Triple(module_.getTargetTriple()).isX86();
+  const VectorMath by_hand(b_, host_.has_fma);
+  switch (code) {
+    case Code::floor:
+      return has_instruction ? b_.CreateUnaryIntrinsic(llvm::Intrinsic::floor, x) : by_hand.floor(x);
+    case Code::ceil:
+      return has_instruction ? b_.CreateUnaryIntrinsic(llvm::Intrinsic::ceil, x) : by_hand.ceil(x);
+    default:
+      return has_instruction ? b_.CreateUnaryIntrinsic(llvm::Intrinsic::round, x) : by_hand.round(x);
   }
 }
 
@@ -550,7 +562,7 @@ Value* Emitter::converted(ir::Type from, ir::Type to, bool to_nearest, Value* x)
   if (from == ir::Type::boolean) return ir::is_float(to) ? b_.CreateUIToFP(x, target) : b_.CreateZExt(x, target);
   if (ir::is_float(from)) {
     if (ir::is_float(to)) return b_.CreateFPCast(x, target);
-    if (to_nearest) x = b_.CreateUnaryIntrinsic(llvm::Intrinsic::round, x);
+    if (to_nearest) x = to_whole(Code::round, x);
     const ID id = ir::is_signed(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
     return b_.CreateIntrinsic(id, {target, x->getType()}, {x});
   }

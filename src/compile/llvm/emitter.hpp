@@ -120,6 +120,7 @@ class Emitter {
   llvm::Value* integer_power(ir::Type type, llvm::Value* x, llvm::Value* n);
   llvm::Value* minimum(ir::Code code, ir::Type type, llvm::Value* a, llvm::Value* b);
   llvm::Value* multiply_add(ir::Type type, llvm::Value* a, llvm::Value* b, llvm::Value* c);
+  llvm::Value* to_whole(ir::Code code, llvm::Value* x);
   llvm::Value* converted(ir::Type from, ir::Type to, bool to_nearest, llvm::Value* x);
   llvm::Value* identity_of(const ir::Op& reduction);
   llvm::Value* combine(ir::Code reduction, ir::Type type, llvm::Value* a, llvm::Value* b);

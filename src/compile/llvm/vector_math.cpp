@@ -6,6 +6,9 @@
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/DerivedTypes.h>
 #include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/MDBuilder.h>
+#include <llvm/IR/Module.h>
+#include <string>
 
 // The polynomials are minimax ones (Remez's algorithm) for the error that counts in their place. Products that must be
 // exact have a constant with zeros at its end, so that they are exact with and without fused multiply-add.
@@ -162,6 +165,34 @@ Pair exact_product(Real a, Real b) {
 Real extend(const Emitter& wide, Real x) { return wide.real(wide.ir.CreateFPExt(x.value, wide.type)); }
 Real shrink(const Emitter& narrow, Real x) { return narrow.real(narrow.ir.CreateFPTrunc(x.value, narrow.type)); }
 
+// ---- floor, ceil, round
+
+// The whole number next to a >= 0, the even one of two; of a < 2^23 or 2^52.
+Real nearest_whole(Real a) {
+  const double whole = a.emitter->format.whole;
+  return (a + whole) - whole;
+}
+
+// What is whole already, and NaN, stays as it is; so does the sign, of zeros too.
+Real unless_whole(Real x, Real result) { return select(abs(x) < x.emitter->format.whole, copy_sign(result, x), x); }
+
+Real one_if(const Emitter& e, Value* condition) { return select(condition, 1, e.number(0)); }
+
+Real floor_of(Real x) {
+  const Real nearest = copy_sign(nearest_whole(abs(x)), x);
+  return unless_whole(x, nearest - one_if(*x.emitter, x < nearest));
+}
+
+Real ceil_of(Real x) {
+  const Real nearest = copy_sign(nearest_whole(abs(x)), x);
+  return unless_whole(x, nearest + one_if(*x.emitter, nearest < x));
+}
+
+Real round_of(Real x) {  // halves away from zero
+  const Real nearest = nearest_whole(abs(x));
+  return unless_whole(x, nearest + one_if(*x.emitter, abs(x) - nearest == 0.5));
+}
+
 // ---- exp
 
 // exp(x + low), for x between the limits of exp below.
@@ -245,9 +276,10 @@ struct Angle {
   Value* quadrant;  // its lowest two bits count
 };
 
+constexpr double largest_angle = 0x1p45;
+
 // x less multiples of pi/2, of which three doubles are known: enough for every double to 2^45.
 Angle reduce(Real x) {
-  x = select(abs(x) < 0x1p45, x, x * 0);
   constexpr double shift = 0x1.8p52;
   const Real shifted = fma(x, 0.63661977236758134308, shift);
   const Real k = shifted - shift;
@@ -263,7 +295,6 @@ Angle reduce(Real x) {
 
 // The same for float, whose r needs only a double.
 Angle reduce(const Emitter& narrow, Real x) {
-  x = select(abs(x) < 0x1p45, x, x * 0);
   constexpr double shift = 0x1.8p52;
   const Real shifted = fma(x, 0.63661977236758134308, shift);
   const Real k = shifted - shift;
@@ -306,6 +337,78 @@ Real sin_plus(Real x, unsigned quarters) {
   Value* const sign = e.ir.CreateShl(e.ir.CreateAnd(quadrant, e.word(2)), e.word(e.is_f32 ? 30 : 62));
   const Real result = select(is_odd, cos_of(angle), sin_of(angle));
   return e.from_bits(e.ir.CreateXor(e.bits(result), sign));
+}
+
+// The function of every lane by the C library. Out of the way of those who call it, who hardly ever do.
+llvm::Function* by_library(const Emitter& e, const std::string& function) {
+  llvm::IRBuilderBase& ir = e.ir;
+  llvm::Module& module = *ir.GetInsertBlock()->getModule();
+  const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(e.type);
+  const unsigned lanes = vector ? vector->getNumElements() : 1;
+  const std::string name = function + (e.is_f32 ? "_f32_" : "_f64_") + std::to_string(lanes);
+  if (llvm::Function* made = module.getFunction(name)) return made;
+  const llvm::IRBuilderBase::InsertPointGuard guard(ir);
+  const auto pure = [](llvm::Function* of) {
+    of->setDoesNotAccessMemory();
+    of->setDoesNotThrow();
+    of->setWillReturn();
+    return of;
+  };
+  auto* of_one = llvm::FunctionType::get(ir.getDoubleTy(), {ir.getDoubleTy()}, false);
+  llvm::FunctionCallee library = module.getOrInsertFunction(function, of_one);
+  pure(llvm::cast<llvm::Function>(library.getCallee()));
+  auto* of_all = llvm::FunctionType::get(e.type, {e.type}, false);
+  llvm::Function* made = pure(llvm::Function::Create(of_all, llvm::Function::InternalLinkage, name, module));
+  made->addFnAttr(llvm::Attribute::NoInline);
+  made->addFnAttr(llvm::Attribute::Cold);
+
+  const auto apply = [&](Value* x) {
+    Value* result = ir.CreateCall(library, {ir.CreateFPCast(x, ir.getDoubleTy())});
+    return ir.CreateFPCast(result, e.type->getScalarType());
+  };
+  auto* entry = llvm::BasicBlock::Create(ir.getContext(), "", made);
+  ir.SetInsertPoint(entry);
+  if (!vector) {
+    ir.CreateRet(apply(made->getArg(0)));
+    return made;
+  }
+  auto* each = llvm::BasicBlock::Create(ir.getContext(), "", made);
+  auto* done = llvm::BasicBlock::Create(ir.getContext(), "", made);
+  ir.CreateBr(each);
+  ir.SetInsertPoint(each);
+  llvm::PHINode* lane = ir.CreatePHI(ir.getInt32Ty(), 2);
+  llvm::PHINode* results = ir.CreatePHI(e.type, 2);
+  Value* more = ir.CreateInsertElement(results, apply(ir.CreateExtractElement(made->getArg(0), lane)), lane);
+  Value* next = ir.CreateAdd(lane, ir.getInt32(1));
+  lane->addIncoming(ir.getInt32(0), entry);
+  lane->addIncoming(next, each);
+  results->addIncoming(made->getArg(0), entry);
+  results->addIncoming(more, each);
+  ir.CreateCondBr(ir.CreateICmpULT(next, ir.getInt32(lanes)), each, done);
+  ir.SetInsertPoint(done);
+  ir.CreateRet(more);
+  return made;
+}
+
+// The result, but for angles for which too little of pi is known here.
+Real unless_large(Real x, Real result, const std::string& function) {
+  const Emitter& e = *x.emitter;
+  llvm::IRBuilderBase& ir = e.ir;
+  Value* const is_large = abs(x) >= largest_angle;
+  Value* const is_any_large = e.type->isVectorTy() ? ir.CreateOrReduce(is_large) : is_large;
+  llvm::BasicBlock* before = ir.GetInsertBlock();
+  auto* rare = llvm::BasicBlock::Create(ir.getContext(), "large", before->getParent());
+  auto* end = llvm::BasicBlock::Create(ir.getContext(), "large.end", before->getParent());
+  ir.CreateCondBr(is_any_large, rare, end, llvm::MDBuilder(ir.getContext()).createBranchWeights(1, 1 << 20));
+  ir.SetInsertPoint(rare);
+  Value* by_call = ir.CreateCall(by_library(e, function), {x.value});
+  Value* mixed = ir.CreateSelect(is_large, by_call, result.value);
+  ir.CreateBr(end);
+  ir.SetInsertPoint(end);
+  llvm::PHINode* all = ir.CreatePHI(e.type, 2);
+  all->addIncoming(result.value, before);
+  all->addIncoming(mixed, rare);
+  return e.real(all);
 }
 
 // ---- tanh, erf
@@ -452,6 +555,12 @@ Value* emit(llvm::IRBuilderBase& builder, bool has_fma, Value* x, F&& function) 
 
 }  // namespace
 
+Value* VectorMath::floor(Value* x) const { return emit(builder_, has_fma_, x, floor_of); }
+
+Value* VectorMath::ceil(Value* x) const { return emit(builder_, has_fma_, x, ceil_of); }
+
+Value* VectorMath::round(Value* x) const { return emit(builder_, has_fma_, x, round_of); }
+
 Value* VectorMath::exp(Value* x) const {
   return emit(builder_, has_fma_, x, [](Real r) { return exp_in_range(clamp_for_exp(r)); });
 }
@@ -466,11 +575,12 @@ Value* VectorMath::log(Value* x) const {
 }
 
 Value* VectorMath::sin(Value* x) const {
-  return emit(builder_, has_fma_, x, [](Real r) { return select(r == 0, r, sin_plus(r, 0)); });
+  return emit(builder_, has_fma_, x,
+              [](Real r) { return unless_large(r, select(r == 0, r, sin_plus(r, 0)), "library_sin"); });
 }
 
 Value* VectorMath::cos(Value* x) const {
-  return emit(builder_, has_fma_, x, [](Real r) { return sin_plus(r, 1); });
+  return emit(builder_, has_fma_, x, [](Real r) { return unless_large(r, sin_plus(r, 1), "library_cos"); });
 }
 
 Value* VectorMath::tanh(Value* x) const { return emit(builder_, has_fma_, x, tanh_of); }

@@ -4,17 +4,21 @@
 
 namespace tessera::compile {
 
-// Emits the functions of <cmath> as straight vector code: no calls, no branches, no tables. Arguments are float, double
-// or fixed vectors of them; results have the same type. The builder's fast-math flags are left out: every step counts.
+// Emits the functions of <cmath> as straight vector code: no calls, no branches, no tables, but for sin and cos of
+// |x| >= 2^45, which are left to the C library lane by lane. Arguments are float, double or fixed vectors of them;
+// results have the same type. The builder's fast-math flags are left out: every step counts.
 //
 // Results are within 2 ulp of the true value, subnormal ones too, and within 4 ulp for pow. Infinities, NaNs, signed
 // zeros and numbers beyond the range give what std:: gives.
-//
-// sin and cos of |x| > 2^45, which a program can hardly mean, are those of 0 (NaN for infinities).
 class VectorMath {
  public:
   // has_fma: the target multiplies and adds in one instruction. Without it the same holds, with more instructions.
   VectorMath(llvm::IRBuilderBase& builder, bool has_fma) : builder_(builder), has_fma_(has_fma) {}
+
+  // For targets without an instruction; exact. round: halves away from zero.
+  llvm::Value* floor(llvm::Value* x) const;
+  llvm::Value* ceil(llvm::Value* x) const;
+  llvm::Value* round(llvm::Value* x) const;
 
   llvm::Value* exp(llvm::Value* x) const;
   llvm::Value* log(llvm::Value* x) const;
