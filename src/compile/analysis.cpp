@@ -119,6 +119,10 @@ void Analysis::find_inline_loops() {
       return shape.empty() || shape == program_[body.results.front()].shape;
     };
     std::vector<signed char> known(program_.ops.size(), -1);
+    // In their order, each finds the answers for its operands: no answer waits for a long chain of others.
+    for (Id id = 0; id < body.loop; ++id) {
+      if (is_live[static_cast<std::size_t>(id)]) is_pointwise_in(id, static_cast<int>(number), known);
+    }
     is_inline_loop[static_cast<std::size_t>(body.loop)] =
         std::ranges::all_of(body.results, is_carried_alike) && std::ranges::all_of(body.results, [&](Id result) {
           return is_pointwise_in(result, static_cast<int>(number), known);
@@ -209,7 +213,9 @@ void Analysis::find_materialised() {
   std::vector<int> known(program_.ops.size(), -1);
   for (std::size_t id = 0; id < program_.ops.size(); ++id) {
     const Op& op = program_.ops[id];
-    if (!is_live[id] || op.shape.empty() || in_inline_region[static_cast<std::size_t>(op.region)]) continue;
+    if (!is_live[id]) continue;
+    const int price = cost_of(static_cast<Id>(id), known);  // of all of them in their order, see find_inline_loops
+    if (op.shape.empty() || in_inline_region[static_cast<std::size_t>(op.region)]) continue;
     if (op.code == Code::argument || op.code == Code::store || op.code == Code::loop) continue;
     if (op.code == Code::result) {  // of a loop that is a stage by itself
       is_materialised[id] = !is_inline_loop[static_cast<std::size_t>(op.operands[0])];
@@ -217,7 +223,6 @@ void Analysis::find_materialised() {
     }
     constexpr int dear = 8;
     constexpr int dear_when_shifted = 3;
-    const int price = cost_of(static_cast<Id>(id), known);
     const bool is_shared = uses[id] > 1 && uses_elsewhere[id] > 0;
     const bool is_kept = is_picked[id] || is_reduction(op.code) || (is_shared && price >= dear) ||
                          (uses_elsewhere[id] > 1 && price >= dear_when_shifted);

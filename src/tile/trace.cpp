@@ -33,6 +33,27 @@ class Scope {
   Context* outer_;
 };
 
+// How many operations there are, each of which needs the one before it. Compilers go down such chains, some kinds of
+// operations by calling themselves: there must be an end to it before that of a thread's stack.
+void check_depth(const ir::Program& program) {
+  constexpr int deepest = 4000;
+  std::vector<int> depths(program.ops.size());
+  const auto below = [&](const std::vector<ir::Id>& ids) {
+    int most = 0;
+    for (const ir::Id id : ids) most = std::max(most, depths[static_cast<std::size_t>(id)]);
+    return most;
+  };
+  for (std::size_t id = 0; id < program.ops.size(); ++id) {
+    const ir::Op& op = program.ops[id];
+    depths[id] = 1 + std::max(below(op.operands), below(op.shape));
+    if (op.code != ir::Code::loop) continue;
+    depths[id] += below(program.regions[static_cast<std::size_t>(op.index)].results);
+  }
+  if (const int depth = depths.back(); depth > deepest) {
+    ir::fail(program, text(depth, " operations need each other one after the other, at most ", deepest, " may"));
+  }
+}
+
 }  // namespace
 
 Context& context() {
@@ -54,6 +75,7 @@ ir::Program trace(std::string_view name, std::vector<ir::Buffer> buffers, std::v
   if (context.stored == ir::none) fail("nothing is stored: the kernel must call store() of its output");
   ir::Program program = std::move(context.builder).store(context.stored);
   ir::verify(program);
+  check_depth(program);
   return program;
 }
 

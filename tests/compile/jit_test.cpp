@@ -9,7 +9,10 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <iterator>
+#include <memory>
+#include <pthread.h>
 #include <string>
 #include <thread>
 #include <type_traits>
@@ -166,6 +169,45 @@ TEST(Jit, Long_chains_are_what_their_steps_are) {
   expect_long_way<std::int32_t>(ir::Type::s32);
   expect_long_way<std::uint32_t>(ir::Type::u32);
   expect_long_way<std::int64_t>(ir::Type::s64);
+}
+
+// Does something on a thread with the smallest stack that hosts of this library were seen to have.
+void on_small_stack(const std::function<void()>& what) {
+  constexpr std::size_t bytes = 320 << 10;
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setstacksize(&attributes, bytes);
+  pthread_t thread{};
+  const auto run = [](void* function) -> void* {
+    (*static_cast<const std::function<void()>*>(function))();
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, &attributes, run, const_cast<std::function<void()>*>(&what)), 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+}
+
+TEST(Jit, Chains_of_thousands_need_no_large_stack) {
+  constexpr int steps = 1900;  // of two operations
+  const auto program = tile::trace("chain", {{"z", ir::Type::s32, {-1}}, {"x", ir::Type::s32, {-1}}}, {}, [] {
+    const tile::Output z;
+    const tile::Tile x = tile::load_like(tile::Input(0), z);
+    tile::Tile t = x;
+    for (int i = 0; i < steps; ++i) t = (t ^ i) + x;
+    z.store(t);
+  });
+  std::shared_ptr<const Compiled> code;
+  on_small_stack([&] { code = jit(program, {{16384}}, host()); });
+  ASSERT_NE(code, nullptr);
+  std::array<std::int32_t, 3> x = {1, 2, 3}, z = {};
+  const std::array buffers = {reinterpret_cast<std::byte*>(z.data()), reinterpret_cast<std::byte*>(x.data())};
+  const std::array<std::int64_t, 2> dims = {3, 3};
+  code->run({buffers.data(), dims.data(), nullptr}, 0, 1);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    std::int32_t expected = x[i];
+    for (int step = 0; step < steps; ++step) expected = (expected ^ step) + x[i];
+    EXPECT_EQ(z[i], expected);
+  }
 }
 
 TEST(Jit, Interprets_where_an_input_is_empty) {

@@ -51,6 +51,22 @@ TEST(Numbers, Take_the_type_of_the_tile_that_they_meet) {
   EXPECT_NO_THROW(traced([] { Output().store(x() * std::numeric_limits<double>::infinity()); }));
 }
 
+TEST(Chains, That_are_too_long_for_any_compiler_are_refused) {
+  const auto store_chain = [](int length) {
+    Tile t = x();
+    for (int i = 0; i < length; ++i) t = t * 0.999F + 1;
+    Output().store(t);
+  };
+  EXPECT_NO_THROW(traced([&] { store_chain(1900); }));
+  expect_refused("operations need each other one after the other, at most 4000 may", [&] { store_chain(5000); });
+  expect_refused("at most 4000 may", [&] {
+    Output().store(tile::loop(2, x(), [&](const tile::Index&, Tile t) {
+      for (int i = 0; i < 5000; ++i) t = -(t + 1);
+      return t;
+    }));
+  });
+}
+
 TEST(Numbers, That_do_not_fit_are_refused) {
   expect_refused("[test] the number 2.5 does not fit s32, the type of what it meets", [] { y() * 2.5; });
   expect_refused("the number 300 does not fit u8", [] { b() + 300; });

@@ -71,6 +71,12 @@ class Emitter {
   Values eval_whole(ir::Id id, const Points& points);                // in all bits of its type
   llvm::Value* scalar(ir::Id id) { return eval(id, Point{}).base; }  // of a value of rank 0
   Values compute(ir::Id id, const Points& points);
+  bool is_known(ir::Id id, const Points& points) const;
+  void eval_operands(ir::Id id, const Points& points);
+  bool keeps_points(ir::Id id) const;
+  bool is_in_scratch(ir::Id id) const;
+  std::vector<ir::Id> operands_of(ir::Id id) const;
+  Points operand_points(const ir::Op& op, ir::Id operand, const Points& points);
   Point operand_point(const ir::Op& op, ir::Id operand, const Point& point);
   Lanes compute_one(ir::Id id, const Point& point);
   Lanes reshaped(const ir::Op& op, const Point& point);
@@ -81,15 +87,15 @@ class Emitter {
   Values inline_reduction(const ir::Op& op, const Points& points);
   Values accumulate(llvm::Value* count, const Values& initial,
                     const std::function<Values(llvm::Value* counter, const Values& sums)>& step);
+  bool is_in_blocks(const ir::Op& reduction, llvm::Value* count) const;
+  Values sum_of_blocks(llvm::Value* count, Values zeros,
+                       const std::function<Values(llvm::Value* first, llvm::Value* count)>& block);
   void known_insert(ir::Id id, const Point& point, const Lanes& value);
 
   // Arithmetic (arithmetic.cpp).
   llvm::Type* element_type(ir::Type type) const;
   llvm::Type* memory_type(ir::Type type) const;  // a boolean takes a byte
   int scratch_bits(ir::Id id) const;             // of an element of a materialised value
-  bool is_in_blocks(const ir::Op& reduction, llvm::Value* count) const;
-  Values sum_of_blocks(llvm::Value* count, Values zeros,
-                       const std::function<Values(llvm::Value* first, llvm::Value* count)>& block);
   llvm::Type* scratch_type(ir::Id id);
   llvm::Value* vector(const Lanes& value);  // one value a lane
   llvm::Value* full(const Lanes& value) { return lanes_ == 1 ? value.base : vector(value); }
@@ -114,16 +120,17 @@ class Emitter {
   llvm::Value* element_at(llvm::Type* element, llvm::Value* base, llvm::Value* place);  // its address
   llvm::Value* apply(ir::Id id, std::span<llvm::Value*> x);
   llvm::Value* unary(const ir::Op& op, llvm::Value* x);
+  llvm::Value* to_whole(ir::Code code, llvm::Value* x);
   llvm::Value* binary(ir::Code code, ir::Type type, llvm::Value* a, llvm::Value* b);
   llvm::Value* compare(ir::Code code, ir::Type type, llvm::Value* a, llvm::Value* b);
   llvm::Value* divide(ir::Code code, ir::Type type, llvm::Value* a, llvm::Value* b);
   llvm::Value* integer_power(ir::Type type, llvm::Value* x, llvm::Value* n);
   llvm::Value* minimum(ir::Code code, ir::Type type, llvm::Value* a, llvm::Value* b);
   llvm::Value* multiply_add(ir::Type type, llvm::Value* a, llvm::Value* b, llvm::Value* c);
-  llvm::Value* to_whole(ir::Code code, llvm::Value* x);
   llvm::Value* converted(ir::Type from, ir::Type to, bool to_nearest, llvm::Value* x);
   llvm::Value* identity_of(const ir::Op& reduction);
   llvm::Value* combine(ir::Code reduction, ir::Type type, llvm::Value* a, llvm::Value* b);
+  llvm::Value* total_of(llvm::Value* sum) { return b_.CreateFPCast(sum, like(b_.getDoubleTy(), sum)); }
   llvm::Value* across_lanes(ir::Code reduction, ir::Type type, llvm::Value* value);
   llvm::Value* i64(std::int64_t value) { return b_.getInt64(static_cast<std::uint64_t>(value)); }
   llvm::Type* like(llvm::Type* element, llvm::Value* shape_of) const;  // a vector of as many elements, or one
@@ -131,7 +138,6 @@ class Emitter {
   // Memory (memory.cpp).
   Lanes loaded(ir::Id id, const Point& point);
   // What a load or pick reads: where it is, its extents, and what of it is there, from `starts` on.
-  llvm::Value* total_of(llvm::Value* sum) { return b_.CreateFPCast(sum, like(b_.getDoubleTy(), sum)); }
   struct Source {
     llvm::Value* base = nullptr;
     llvm::Type* element = nullptr;                       // in memory
@@ -192,7 +198,7 @@ class Emitter {
   std::pair<llvm::Value*, llvm::Value*> safe_range(const Stage& stage, const Points& rows, llvm::Value* extent);
   int row_axis(const ir::Op& load) const;
   bool is_row_load(ir::Id id) const;  // that may be over the border along a row
-  void find_row_loads(ir::Id id, ir::Id extent, std::vector<ir::Id>& found, std::vector<bool>& seen) const;
+  void find_row_loads(ir::Id root, ir::Id extent, std::vector<ir::Id>& found, std::vector<bool>& seen) const;
   bool is_own_stage(ir::Id id) const;
   const Widths& widths() const { return *analysis_.widths; }
   bool is_materialised(ir::Id id) const { return analysis_.is_materialised[static_cast<std::size_t>(id)]; }

@@ -665,19 +665,25 @@ bool Emitter::is_row_load(Id id) const {
 }
 
 // Loads that may be over the border along a row, where that depends on the last coordinate of the stage's points alone.
-void Emitter::find_row_loads(Id id, Id extent, std::vector<Id>& found, std::vector<bool>& seen) const {
-  if (seen[static_cast<std::size_t>(id)]) return;
-  seen[static_cast<std::size_t>(id)] = true;
-  const ir::Op& op = program_[id];
-  if (op.code == Code::loop) {
-    const ir::Region& body = program_.regions[static_cast<std::size_t>(op.index)];
-    for (Id result : body.results) find_row_loads(result, extent, found, seen);
-  } else if (op.shape.empty() || op.shape.back() != extent || analysis_.is_materialised[static_cast<std::size_t>(id)]) {
-    return;
-  } else if (is_row_load(id)) {
-    found.push_back(id);
-  } else if (is_elementwise(op.code) || op.code == Code::broadcast || op.code == Code::mma || op.code == Code::result) {
-    for (Id operand : op.operands) find_row_loads(operand, extent, found, seen);
+void Emitter::find_row_loads(Id root, Id extent, std::vector<Id>& found, std::vector<bool>& seen) const {
+  std::vector<Id> open = {root};
+  const auto add = [&](const std::vector<Id>& ids) { open.insert(open.end(), ids.rbegin(), ids.rend()); };
+  while (!open.empty()) {
+    const Id id = open.back();
+    open.pop_back();
+    if (seen[static_cast<std::size_t>(id)]) continue;
+    seen[static_cast<std::size_t>(id)] = true;
+    const ir::Op& op = program_[id];
+    if (op.code == Code::loop) {
+      add(program_.regions[static_cast<std::size_t>(op.index)].results);
+    } else if (op.shape.empty() || op.shape.back() != extent || is_materialised(id)) {
+      continue;
+    } else if (is_row_load(id)) {
+      found.push_back(id);
+    } else if (is_elementwise(op.code) || op.code == Code::broadcast || op.code == Code::mma ||
+               op.code == Code::result) {
+      add(op.operands);
+    }
   }
 }
 

@@ -39,12 +39,48 @@ Emitter::Values Emitter::eval(Id id, const Points& points) {
     if (same == missing.end()) missing.push_back(points[i]);
   }
   if (missing.empty()) return result;
+  eval_operands(id, missing);
   const Values computed = compute(id, missing);
   for (std::size_t i = 0; i < missing.size(); ++i) known_insert(id, missing[i], computed[i]);
   for (std::size_t i = 0; i < points.size(); ++i) {
     if (!result[i].base) result[i] = computed[place[i]];
   }
   return result;
+}
+
+bool Emitter::is_known(Id id, const Points& points) const {
+  return std::ranges::all_of(points, [&](const Point& point) {
+    return std::ranges::any_of(known_, [&](const Known& scope) { return scope.contains({id, point}); });
+  });
+}
+
+// What a value needs of its operands, deepest first and not by calling each other: a chain of operations may be longer
+// than the stack of the thread.
+void Emitter::eval_operands(Id id, const Points& points) {
+  struct Open {
+    Id id;
+    Points points;
+    std::size_t next = 0;  // of its operands
+  };
+  std::vector<Open> open;
+  open.push_back({id, points});
+  while (!open.empty()) {
+    Open& last = open.back();
+    const std::vector<Id> operands = keeps_points(last.id) ? operands_of(last.id) : std::vector<Id>{};
+    if (last.next < operands.size()) {
+      const Id operand = operands[last.next++];
+      Points mapped = operand_points(program_[last.id], operand, last.points);
+      if (!keeps_points(operand)) {
+        eval(operand, mapped);
+      } else if (!is_known(operand, mapped)) {
+        open.push_back({operand, std::move(mapped)});
+      }
+      continue;
+    }
+    const Open done = std::move(open.back());
+    open.pop_back();
+    if (!open.empty()) eval(done.id, done.points);
+  }
 }
 
 Emitter::Values Emitter::eval_whole(Id id, const Points& points) {
@@ -65,6 +101,31 @@ Emitter::Point Emitter::operand_point(const ir::Op& op, Id operand, const Point&
     result.push_back(is_repeated ? uniform(i64(0)) : given);
   }
   return result;
+}
+
+// Whether a value is asked of its operands at all its points together.
+bool Emitter::keeps_points(Id id) const {
+  const Code code = program_[id].code;
+  return !is_in_scratch(id) && (is_elementwise(code) || code == Code::broadcast || code == Code::transpose);
+}
+
+std::vector<Id> Emitter::operands_of(Id id) const {
+  return is_elementwise(program_[id].code) ? widths().operands_of(id) : program_[id].operands;
+}
+
+Emitter::Points Emitter::operand_points(const ir::Op& op, Id operand, const Points& points) {
+  Points mapped;
+  mapped.reserve(points.size());
+  for (const Point& point : points) {
+    if (op.code != Code::transpose) {
+      mapped.push_back(operand_point(op, operand, point));
+      continue;
+    }
+    Point moved(point.size());
+    for (std::size_t i = 0; i < point.size(); ++i) moved[static_cast<std::size_t>(op.list[i])] = point[i];
+    mapped.push_back(moved);
+  }
+  return mapped;
 }
 
 // LLVM puts chains that do not depend on each other one after the other, to need fewer registers. What it takes for an
@@ -94,25 +155,25 @@ void Emitter::keep_abreast(Values& values) {
 #endif
 }
 
-Emitter::Values Emitter::compute(Id id, const Points& points) {
+// Materialised values, and what a loop of stages carries.
+bool Emitter::is_in_scratch(Id id) const {
   const ir::Op& op = program_[id];
-  // Kept in scratch memory: materialised values, and what a loop of stages carries.
-  const bool is_kept = analysis_.is_materialised[static_cast<std::size_t>(id)] && id != computing_;
   const bool is_carried =
       op.code == Code::argument ||
       (op.code == Code::result && !analysis_.is_inline_loop[static_cast<std::size_t>(op.operands[0])]);
-  if (is_kept || is_carried) {
+  return is_carried || (is_materialised(id) && id != computing_);
+}
+
+Emitter::Values Emitter::compute(Id id, const Points& points) {
+  const ir::Op& op = program_[id];
+  if (is_in_scratch(id)) {
     Values result;
     for (const Point& point : points) result.push_back(from_scratch(id, point));
     return result;
   }
   if (is_elementwise(op.code)) {
     std::vector<Values> operands;
-    for (Id operand : widths().operands_of(id)) {
-      Points mapped;
-      for (const Point& point : points) mapped.push_back(operand_point(op, operand, point));
-      operands.push_back(eval(operand, mapped));
-    }
+    for (Id operand : operands_of(id)) operands.push_back(eval(operand, operand_points(op, operand, points)));
     Values result;
     for (std::size_t i = 0; i < points.size(); ++i) {
       llvm::SmallVector<Lanes, 3> at_point;
@@ -128,17 +189,7 @@ Emitter::Values Emitter::compute(Id id, const Points& points) {
 
   // What only moves points keeps them together for what is below it.
   if (op.code == Code::broadcast || op.code == Code::transpose) {
-    Points mapped;
-    for (const Point& point : points) {
-      if (op.code == Code::broadcast) {
-        mapped.push_back(operand_point(op, op.operands[0], point));
-      } else {
-        Point moved(point.size());
-        for (std::size_t i = 0; i < point.size(); ++i) moved[static_cast<std::size_t>(op.list[i])] = point[i];
-        mapped.push_back(moved);
-      }
-    }
-    return eval(op.operands[0], mapped);
+    return eval(op.operands[0], operand_points(op, op.operands[0], points));
   }
   Values result;
   for (const Point& point : points) result.push_back(compute_one(id, point));
@@ -334,6 +385,27 @@ Emitter::Values Emitter::accumulate(Value* count, const Values& initial,
   return sums;
 }
 
+// Whether so many are more floats than are added up in one go.
+bool Emitter::is_in_blocks(const ir::Op& reduction, Value* count) const {
+  if (reduction.code != Code::reduce_sum || !ir::is_float(reduction.type)) return false;
+  const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(count);
+  return !constant || constant->getSExtValue() > ir::sum_block;
+}
+
+// The sums of blocks, added up in f64.
+Emitter::Values Emitter::sum_of_blocks(Value* count, Values zeros,
+                                       const std::function<Values(Value* first, Value* count)>& block) {
+  Value* blocks = b_.CreateUDiv(b_.CreateAdd(count, i64(ir::sum_block - 1)), i64(ir::sum_block));
+  for (Lanes& zero : zeros) zero.base = total_of(zero.base);
+  return accumulate(blocks, zeros, [&](Value* number, const Values& totals) {
+    Value* first = b_.CreateMul(number, i64(ir::sum_block));
+    Value* left = b_.CreateSub(count, first);
+    Values sums = block(first, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, i64(ir::sum_block)));
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i].base = b_.CreateFAdd(total_of(sums[i].base), totals[i].base);
+    return sums;
+  });
+}
+
 // All carried values at all points at once; those not asked for are remembered.
 Emitter::Values Emitter::inline_loop(const ir::Op& loop, Id asked, const Points& points) {
   const ir::Region& region = program_.regions[static_cast<std::size_t>(loop.index)];
@@ -383,27 +455,6 @@ Emitter::Values Emitter::inline_loop(const ir::Op& loop, Id asked, const Points&
     }
   }
   return result;
-}
-
-// Whether so many are more floats than are added up in one go.
-bool Emitter::is_in_blocks(const ir::Op& reduction, Value* count) const {
-  if (reduction.code != Code::reduce_sum || !ir::is_float(reduction.type)) return false;
-  const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(count);
-  return !constant || constant->getSExtValue() > ir::sum_block;
-}
-
-// The sums of blocks, added up in f64.
-Emitter::Values Emitter::sum_of_blocks(Value* count, Values zeros,
-                                       const std::function<Values(Value* first, Value* count)>& block) {
-  Value* blocks = b_.CreateUDiv(b_.CreateAdd(count, i64(ir::sum_block - 1)), i64(ir::sum_block));
-  for (Lanes& zero : zeros) zero.base = total_of(zero.base);
-  return accumulate(blocks, zeros, [&](Value* number, const Values& totals) {
-    Value* first = b_.CreateMul(number, i64(ir::sum_block));
-    Value* left = b_.CreateSub(count, first);
-    Values sums = block(first, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, left, i64(ir::sum_block)));
-    for (std::size_t i = 0; i < sums.size(); ++i) sums[i].base = b_.CreateFAdd(total_of(sums[i].base), totals[i].base);
-    return sums;
-  });
 }
 
 Emitter::Values Emitter::inline_mma(const ir::Op& op, const Points& points) {
