@@ -116,6 +116,7 @@ class RunAwaiter final : public RunAwaiterBase<T> {
 
     void run_over() noexcept override {
       const std::shared_ptr<Hop> keep = std::move(self);
+      const UserCode scope;
       go();
     }
     // Of a coroutine that is about to be suspended. False if the executor called back at once: it just goes on then,
@@ -187,6 +188,7 @@ class RunAwaiter<T, Anywhere> final : public RunAwaiterBase<T>, private Run::Obs
   void run_over() noexcept override {
     is_waiting_ = false;
     this->run_.before_user_code();
+    const UserCode scope;
     waiting_.resume();  // may end the life of this awaiter
   }
 

@@ -37,7 +37,9 @@ class InnerNode : public TypedNode<T>, protected Run::Observer {
   virtual void started(const Run&) {}
 
   void start(Evaluation& evaluation, NodePtr root) {
-    run_ = Run::start(std::move(root), evaluation.inner_options());
+    RunOptions options = evaluation.inner_options();
+    if (is_elsewhere_ && root->device() && root->device() != &evaluation.device()) options.stream = {};
+    run_ = Run::start(std::move(root), std::move(options));
     evaluation.add_inner(run_);
     started(run_);
     outer_ = evaluation.share();
@@ -56,6 +58,7 @@ class InnerNode : public TypedNode<T>, protected Run::Observer {
 
   Run run_;
   bool is_waiting_ = false;
+  bool is_elsewhere_ = false;  // the inner tree runs on its own device, if it has one, and not on that of this node
 
  private:
   void run_over() noexcept override {
@@ -100,7 +103,6 @@ class OrElseNode final : public InnerNode<T> {
     }
   }
   void keep() override {
-    for_each_in_tree(*source_, [](OperationNode& node) { node.keep(); });
     throw Error(Errc::unsupported, "an operation with or_else() cannot be retried: retry what is before it");
   }
 
@@ -179,6 +181,7 @@ class CopyToNode final : public InnerNode<Tensor<T>> {
         shape_([](const OperationNode& node) { return static_cast<const ToHostNode<From>&>(node).shape(); }),
         to_(to) {
     this->set_device(to.state());
+    this->is_elsewhere_ = true;
   }
   bool step(Evaluation& evaluation) override {
     const Run& run = this->ended();

@@ -185,6 +185,18 @@ class TESSERA_API Run {
   bool is_done_ = false;
 };
 
+// As long as a thread of the library's runs code of the program's: nothing depends on this thread meanwhile.
+class TESSERA_API UserCode {
+ public:
+  UserCode() noexcept;
+  ~UserCode();
+  UserCode(const UserCode&) = delete;
+  UserCode& operator=(const UserCode&) = delete;
+
+ private:
+  std::size_t nested_;
+};
+
 // What nodes can ask for while they are evaluated.
 class TESSERA_API Evaluation {
  public:

@@ -199,12 +199,18 @@ class TaskNode final : public TypedNode<T>, private TaskDriver {
     promise.set_at_end([](void* node) { static_cast<TaskNode*>(node)->ended(); }, this);
     evaluation.on_stop([stop = stop_]() mutable { stop.request_stop(); });  // this node may be gone by then
     evaluation.hold(*this);
-    evaluation.execute([this] { task_.handle().resume(); });
+    evaluation.execute([this] { begin_task(); });
     return false;
   }
   void keep() override { throw Error(Errc::unsupported, "a task cannot be retried: it runs once"); }
 
  private:
+  // If it still is to be done.
+  void begin_task() {
+    if (!stop_.stop_requested()) return task_.handle().resume();
+    const std::shared_ptr<Evaluation> outer = std::move(outer_);
+    outer->wake(*this, std::make_exception_ptr(Error(Errc::cancelled, "the task was stopped before it began")));
+  }
   void awaits(const Run& run) override { outer_->task_awaits(*this, run); }
   void awaits(const Ref<Node>& command) override { outer_->task_awaits(*this, command); }
   void ended() {

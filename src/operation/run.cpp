@@ -46,6 +46,70 @@ Error error_of(const std::exception_ptr& failure) {
   }
 }
 
+// A run that a thread comes to while it pumps others is pumped at once, inside of them, as long as these are few, and
+// put off until they are done if they are many: operations inside of each other need no stack. A thread does not block
+// while it has put something off.
+class PutOff {
+ public:
+  static constexpr std::size_t most_nested = 16;
+
+  static void pump(RunState& run, bool is_caller) {
+    PutOff& mine = of_thread;
+    if (mine.nested_ >= most_nested) {
+      mine.runs_.push_back({run.shared_from_this(), is_caller});
+      return;
+    }
+    ++mine.nested_;
+    run.pump_here(is_caller);
+    if (mine.nested_ == 1 && !mine.runs_.empty()) mine.pump_all();
+    --mine.nested_;
+  }
+  // Before this thread waits.
+  static void catch_up() {
+    PutOff& mine = of_thread;
+    if (mine.runs_.empty()) return;
+    const std::size_t nested = std::exchange(mine.nested_, 1);
+    mine.pump_all();
+    mine.nested_ = nested;
+  }
+  // Before this thread runs code of the program's, which may take any time: others do it.
+  static std::size_t enter_user_code() {
+    PutOff& mine = of_thread;
+    while (!mine.runs_.empty()) {
+      const Entry next = mine.take();
+      next.run->execute([run = next.run] { pump(*run, false); });
+    }
+    return std::exchange(mine.nested_, 0);
+  }
+  static void leave_user_code(std::size_t nested) noexcept { of_thread.nested_ = nested; }
+
+ private:
+  struct Entry {
+    std::shared_ptr<RunState> run;
+    bool is_caller;
+  };
+  Entry take() {
+    Entry next = std::move(runs_.back());
+    runs_.pop_back();
+    return next;
+  }
+  void pump_all() {
+    while (!runs_.empty()) {
+      const Entry next = take();
+      next.run->pump_here(next.is_caller);
+    }
+  }
+
+  std::size_t nested_ = 0;
+  std::vector<Entry> runs_;
+  static thread_local PutOff of_thread;
+};
+thread_local PutOff PutOff::of_thread;
+
+void catch_up() { PutOff::catch_up(); }
+UserCode::UserCode() noexcept : nested_(PutOff::enter_user_code()) {}
+UserCode::~UserCode() { PutOff::leave_user_code(nested_); }
+
 // Runs are many and short: the room that one has made is good for the next one of the thread.
 struct RunState::Free {
   static constexpr std::size_t most = 8;
@@ -97,6 +161,7 @@ void RunState::close() noexcept {
   awaits_ = 0;
   stops_.clear();
   stopped_ = nullptr;
+  is_stopping_.store(false, std::memory_order_relaxed);
   is_over_.store(false, std::memory_order_relaxed);
 }
 
@@ -131,7 +196,9 @@ void RunState::post(Event event) {
   pump(false);
 }
 
-void RunState::pump(bool is_caller) {
+void RunState::pump(bool is_caller) { PutOff::pump(*this, is_caller); }
+
+void RunState::pump_here(bool is_caller) {
   const std::shared_ptr<RunState> self = shared_from_this();
   std::vector<OperationNode*> works;
   while (true) {
@@ -152,9 +219,15 @@ void RunState::pump(bool is_caller) {
     if (try_end(lock)) return;
     works.swap(works_);
     is_pumping_ = false;
-    break;
+    lock.unlock();
+    OperationNode* own = hand_out(works, is_caller);
+    works.clear();
+    if (!own) return;
+    Event event = work(*own);
+    lock.lock();
+    events_.push_back(std::move(event));
+    if (std::exchange(is_pumping_, true)) return;
   }
-  do_work(works, is_caller);
 }
 
 // Does what can be done now.
@@ -207,6 +280,7 @@ void RunState::fail(std::exception_ptr why, std::uint64_t order) {
   if (failure_ && failure_order_ <= order) return;
   failure_ = std::move(why);
   failure_order_ = order;
+  is_stopping_.store(true, std::memory_order_release);
   items_.clear();
   parked_.clear();
   held_ -= works_.size();
@@ -306,18 +380,20 @@ void RunState::park(OperationNode& node, bool has_work) {
   unpark();
 }
 
-void RunState::do_work(std::vector<OperationNode*>& works, bool is_caller) {
-  // A caller that does not wait must not be held up by functions of the program's; and two of those run at once.
-  const bool may_do_one = !is_caller || options_.blocks;
-  for (std::size_t i = 0; i < works.size(); ++i) {
-    OperationNode& node = *works[i];
-    if (may_do_one && i + 1 == works.size()) {
-      device_->scheduler->before_user_code();
-      work(node);
-      continue;
-    }
-    execute([self = shared_from_this(), &node] { self->work(node); });
+// Functions of the program's: all but the one that is this thread's own, which it gives.
+OperationNode* RunState::hand_out(std::vector<OperationNode*>& works, bool is_caller) {
+  if (works.empty()) return nullptr;
+  // A caller that does not wait must not be held up by them; and two of them run at once.
+  OperationNode* own = nullptr;
+  if (!is_caller || options_.blocks) {
+    own = works.back();
+    works.pop_back();
   }
+  for (OperationNode* node : works) {
+    execute([self = shared_from_this(), node] { self->post(self->work(*node)); });
+  }
+  if (own) device_->scheduler->before_user_code();
+  return own;
 }
 
 void RunState::execute(std::function<void()> function) {
@@ -340,14 +416,17 @@ void RunState::on_stop(std::function<void()> function) {
   function();
 }
 
-void RunState::work(OperationNode& node) noexcept {
-  std::exception_ptr failure;
+// If it still is to be done.
+RunState::Event RunState::work(OperationNode& node) noexcept {
+  Event done{.node = &node, .failure = nullptr, .command = 0};
+  if (is_stopping_.load(std::memory_order_acquire)) return done;
+  const UserCode scope;
   try {
     node.work();
   } catch (...) {
-    failure = std::current_exception();
+    done.failure = std::current_exception();
   }
-  wake(node, std::move(failure));
+  return done;
 }
 
 // Under the lock, which it gives up if it is over.
@@ -370,21 +449,40 @@ bool RunState::try_end(std::unique_lock<std::mutex>& lock) {
   return true;
 }
 
+// With all inside of it, and without recursion.
 bool RunState::cancel(Errc reason, std::string_view why) {
+  std::vector<std::shared_ptr<RunState>> stopped = {shared_from_this()}, inner;
+  if (!mark_stopped(reason, why, inner)) return false;
+  while (!inner.empty()) {
+    const std::shared_ptr<RunState> next = std::move(inner.back());
+    inner.pop_back();
+    if (next->mark_stopped(reason, why, inner)) stopped.push_back(next);
+  }
+  for (; !stopped.empty(); stopped.pop_back()) stopped.back()->post({});  // the innermost first
+  return true;
+}
+
+// It is stopped from now on, and its commands and tasks are; not what it gives, its inner runs. False if it was before.
+bool RunState::mark_stopped(Errc reason, std::string_view why, std::vector<std::shared_ptr<RunState>>& inner) {
   std::vector<Ref<Node>> commands;
+  std::vector<std::function<void()>> stops;
   {
     const std::scoped_lock lock(mutex_);
     if (is_over() || stopped_) return false;
     stopped_ = std::make_exception_ptr(Error(reason, std::string(why)));
+    is_stopping_.store(true, std::memory_order_release);
     for (const Outstanding& one : outstanding_) {
       if (!one.is_foreign) commands.push_back(one.command);
     }
+    for (const std::weak_ptr<RunState>& one : inner_) {
+      if (std::shared_ptr<RunState> run = one.lock()) inner.push_back(std::move(run));
+    }
+    stops.swap(stops_);
   }
   for (const Ref<Node>& command : commands) {
     if (!detail::cancel(*command, reason, why)) detail::ask_to_stop(*command);
   }
-  stop_inner(reason, why);
-  post({});
+  for (const std::function<void()>& stop : stops) stop();
   return true;
 }
 

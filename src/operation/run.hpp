@@ -93,6 +93,7 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   };
   class Watch;  // NOLINT(cppcoreguidelines-virtual-class-destructor): it is final
   struct Free;
+  friend class PutOff;
 
   RunState() = default;
   void close() noexcept;
@@ -100,6 +101,7 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
 
   void post(Event event);
   void pump(bool is_caller);
+  void pump_here(bool is_caller);
   void turn();
   void step(const Item& item);
   void fail(std::exception_ptr why, std::uint64_t order = 0);
@@ -110,8 +112,12 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   void unpark();
   void park(OperationNode& node, bool has_work);
   bool is_waiting_for(std::uint64_t up_to) const;
-  void do_work(std::vector<OperationNode*>& works, bool is_caller);
-  void work(OperationNode& node) noexcept;
+  OperationNode* hand_out(std::vector<OperationNode*>& works, bool is_caller);
+  Event work(OperationNode& node) noexcept;
+  bool mark_stopped(Errc reason, std::string_view why, std::vector<std::shared_ptr<RunState>>& inner);
+  std::vector<std::shared_ptr<RunState>> unfinished_inner();
+  template <class F>
+  bool visit_inner(F&& visit);
   bool try_end(std::unique_lock<std::mutex>& lock);
   std::shared_ptr<Scheduler> helpless_scheduler();
   void task_awaits(const OperationNode& node, Awaited awaited);
@@ -151,12 +157,15 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   std::unordered_map<const OperationNode*, Awaited> awaited_;  // by tasks
   std::uint64_t awaits_ = 0;                                   // how often that has changed
   std::vector<std::function<void()>> stops_;
-  std::exception_ptr stopped_;  // by cancel()
+  std::exception_ptr stopped_;            // by cancel()
+  std::atomic<bool> is_stopping_{false};  // it was stopped or has failed: functions that have not begun do not begin
   std::vector<Run::Observer*> observers_;
   std::atomic<bool> is_over_{false};
   std::optional<std::stop_callback<std::function<void()>>> on_stop_;
 };
 
+// Before this thread waits: it pumps the runs that it has put off.
+void catch_up();
 // Where an operation runs.
 Ref<DeviceState> device_for(const OperationNode& root, const RunOptions& options);
 // The stream of an operation that names none (streams.cpp).

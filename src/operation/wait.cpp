@@ -30,40 +30,53 @@ Status RunState::poll() {
   return code == Errc::cancelled || code == Errc::deadline_exceeded ? Status::cancelled : Status::failed;
 }
 
+std::vector<std::shared_ptr<RunState>> RunState::unfinished_inner() {
+  std::vector<std::shared_ptr<RunState>> unfinished;
+  const std::scoped_lock lock(mutex_);
+  for (const std::weak_ptr<RunState>& one : inner_) {
+    if (std::shared_ptr<RunState> run = one.lock(); run && !run->is_over()) unfinished.push_back(std::move(run));
+  }
+  return unfinished;
+}
+
+// This run and those inside of it, each before those inside of it, until the visitor returns true. They may be a
+// million, one in the other.
+template <class F>
+bool RunState::visit_inner(F&& visit) {
+  if (visit(*this)) return true;
+  std::vector<std::shared_ptr<RunState>> left = unfinished_inner();
+  while (!left.empty()) {
+    const std::shared_ptr<RunState> run = std::move(left.back());
+    left.pop_back();
+    if (visit(*run)) return true;
+    for (std::shared_ptr<RunState>& inner : run->unfinished_inner()) left.push_back(std::move(inner));
+  }
+  return false;
+}
+
 // A command of this run, or of one inside of it, that somebody can help with.
 Ref<Node> RunState::find_command(std::uint64_t* number, std::shared_ptr<RunState>* owner) {
-  std::vector<std::weak_ptr<RunState>> inner;
-  {
-    const std::scoped_lock lock(mutex_);
-    if (!outstanding_.empty()) {
-      *number = outstanding_.front().number;
-      *owner = shared_from_this();
-      return outstanding_.front().command;
-    }
-    inner = inner_;
-  }
-  for (const std::weak_ptr<RunState>& run : inner) {
-    const std::shared_ptr<RunState> shared = run.lock();
-    if (!shared || shared->is_over()) continue;
-    if (Ref<Node> found = shared->find_command(number, owner)) return found;
-  }
-  return {};
+  Ref<Node> found;
+  visit_inner([&](RunState& run) {
+    const std::scoped_lock lock(run.mutex_);
+    if (run.outstanding_.empty()) return false;
+    *number = run.outstanding_.front().number;
+    *owner = run.shared_from_this();
+    found = run.outstanding_.front().command;
+    return true;
+  });
+  return found;
 }
 
 // A scheduler of this run, or of one inside of it, where nobody else may run what this thread waits for.
 std::shared_ptr<Scheduler> RunState::helpless_scheduler() {
-  if (device_->scheduler->must_help()) return device_->scheduler;
-  std::vector<std::weak_ptr<RunState>> inner;
-  {
-    const std::scoped_lock lock(mutex_);
-    inner = inner_;
-  }
-  for (const std::weak_ptr<RunState>& run : inner) {
-    const std::shared_ptr<RunState> shared = run.lock();
-    if (!shared || shared->is_over()) continue;
-    if (std::shared_ptr<Scheduler> found = shared->helpless_scheduler()) return found;
-  }
-  return nullptr;
+  std::shared_ptr<Scheduler> found;
+  visit_inner([&](RunState& run) {
+    if (!run.device_->scheduler->must_help()) return false;
+    found = run.device_->scheduler;
+    return true;
+  });
+  return found;
 }
 
 // What a task waits for and is not over: a run or a command.
@@ -82,6 +95,7 @@ bool RunState::find_awaited(std::shared_ptr<RunState>* run, Ref<Node>* command, 
 
 bool RunState::wait(Clock::time_point until) {
   constexpr auto look_again = std::chrono::microseconds(50);
+  catch_up();
   while (!is_over()) {
     std::uint64_t seen = 0;
     {

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <thread>
@@ -278,6 +279,16 @@ TEST_P(Operations, Copy_to_another_device) {
   EXPECT_EQ(copy.buffer().read<float>(), (std::vector<float>{0, 1, 2, 3, 4, 5}));
 }
 
+TEST_P(Operations, What_is_copied_to_another_device_is_computed_on_its_own) {
+  const Device other = Device::simulated({.seed = 9, .workers = 1});
+  const auto x = full<float>({3}, 2).shared().sync_on(device.stream());
+  const auto sum = [&] { return add_kernel(zeros<float>({3}), x, x); };
+  EXPECT_EQ(sum().copy_to(other).to_host().sync(), std::vector<float>(3, 4));
+  EXPECT_EQ(sum().copy_to(other).to_host().sync_on(other.stream()), std::vector<float>(3, 4));
+  const auto y = full<float>({3}, 1).shared().sync_on(other.stream());
+  EXPECT_EQ(add_kernel(zeros<float>({3}), y, sum().copy_to(other)).to_host().sync(), std::vector<float>(3, 5));
+}
+
 TEST_P(Operations, Tensors_of_two_devices_do_not_mix) {
   Tensor<float> there(Device::simulated().zeros({3}));
   expect_error(Errc::wrong_device, "device", [&] { run(zip(empty<float>({3}), std::move(there)).apply("relu")); });
@@ -321,6 +332,46 @@ TEST_P(Operations, Cancel_stops_what_has_not_started) {
   expect_error(Errc::cancelled, "cancelled", [&] { running.wait(); });
   EXPECT_EQ(running.poll(), Status::cancelled);
   EXPECT_FALSE(was_called);
+}
+
+TEST_P(Operations, Functions_that_have_not_begun_do_not_begin_when_it_is_cancelled) {
+  std::atomic<bool> may_go = false;
+  std::atomic<int> begun = 0;
+  std::vector<DeviceOperation<int>> waiting;
+  for (int i = 0; i < 20; ++i) {
+    waiting.push_back(value(i).on(device).map([&](int x) {
+      ++begun;
+      while (!may_go) std::this_thread::yield();
+      return x;
+    }));
+  }
+  auto running = spawn(when_all(std::move(waiting)));
+  if (!GetParam()) {
+    while (begun == 0) std::this_thread::yield();
+  }
+  EXPECT_TRUE(running.cancel());
+  const int before = begun;
+  may_go = true;
+  expect_error(Errc::cancelled, "cancelled", [&] { running.wait(); });
+  EXPECT_LE(begun, before + 1);  // one may have been between the two
+}
+
+TEST_P(Operations, Functions_that_have_not_begun_do_not_begin_after_a_failure) {
+  std::atomic<int> begun = 0;
+  std::atomic<bool> has_failed = false;
+  std::vector<DeviceOperation<int>> waiting;
+  for (int i = 0; i < 200; ++i) {
+    waiting.push_back(value(i).on(device).map([&](int x) -> int {
+      ++begun;
+      if (!has_failed.exchange(true)) throw std::runtime_error("the first");
+      std::this_thread::sleep_for(1ms);
+      return x;
+    }));
+  }
+  expect_error(Errc::call_failed, "the first", [&] {
+    run(when_all(std::move(waiting)).or_else([](const Error& error) -> std::vector<int> { throw Error(error); }));
+  });
+  EXPECT_LT(begun, 100);
 }
 
 TEST_P(Operations, A_stop_token_stops) {
@@ -415,6 +466,52 @@ TEST_P(Operations, A_million_nodes_do_not_overflow_the_stack) {
   EXPECT_EQ(run(std::move(operation)), 1'000'000);
   auto dropped = value(0);
   for (int i = 0; i < 1'000'000; ++i) dropped = std::move(dropped).then([](int x) { return value(x + 1); });
+}
+
+TEST_P(Operations, A_million_functions_of_the_host_do_not_overflow_the_stack) {
+  auto operation = value(0);
+  for (int i = 0; i < 500'000; ++i) {
+    operation = std::move(operation).map([](int x) { return x + 1; }).inspect([](int) {});
+  }
+  EXPECT_EQ(run(std::move(operation)), 500'000);
+}
+
+TEST_P(Operations, Operations_inside_of_each_other_do_not_overflow_the_stack) {
+  constexpr int many = 100'000;
+  auto caught = value(1).on(device), timed = value(2).on(device), first = value(3).on(device);
+  for (int i = 0; i < many; ++i) {
+    caught = std::move(caught).or_else([](const Error&) { return 0; });
+    timed = std::move(timed).timeout(1h);
+    std::vector<DeviceOperation<int>> only;
+    only.push_back(std::move(first));
+    first = when_any(std::move(only)).then([](std::pair<std::size_t, int> winner) { return value(winner.second); });
+  }
+  EXPECT_EQ(run(std::move(caught)), 1);
+  EXPECT_EQ(run(std::move(timed)), 2);
+  EXPECT_EQ(run(std::move(first)), 3);
+  auto copied = ones<float>({4});
+  for (int i = 0; i < many / 10; ++i) copied = std::move(copied).copy_to(device);
+  EXPECT_EQ(run(std::move(copied).to_host()), std::vector<float>(4, 1));
+}
+
+TEST_P(Operations, A_failure_comes_out_of_operations_inside_of_each_other) {
+  auto operation = value(1).on(device).map([](int x) { return x > 0 ? throw std::runtime_error("deep") : x; });
+  for (int i = 0; i < 100'000; ++i) operation = std::move(operation).timeout(1h);
+  expect_error(Errc::call_failed, "deep",
+               [&] { run(std::move(operation).or_else([](const Error& error) -> int { throw Error(error); })); });
+}
+
+TEST_P(Operations, Cancelling_reaches_operations_inside_of_each_other) {
+  std::atomic<bool> may_go = false;
+  auto operation = value(1).on(device).map([&](int x) {
+    while (!may_go) std::this_thread::yield();
+    return x;
+  });
+  for (int i = 0; i < 100'000; ++i) operation = std::move(operation).timeout(1h);
+  Spawned<int> running = spawn(std::move(operation));
+  EXPECT_TRUE(running.cancel());
+  may_go = true;
+  expect_error(Errc::cancelled, "cancelled", [&] { running.wait(); });
 }
 
 TEST_P(Operations, A_long_chain_of_kernels_is_cut_into_pieces) {

@@ -334,6 +334,19 @@ TEST(Task, A_stop_token_stops_what_it_waits_for) {
   }
 }
 
+TEST(Task, That_has_not_begun_does_not_begin_when_it_is_cancelled) {
+  const Device device = Device::simulated({.seed = 3, .workers = 0});  // nothing runs before somebody waits
+  bool has_begun = false;
+  const auto task = [](bool& begun) -> Task<int> {
+    begun = true;
+    co_return 1;
+  };
+  Spawned<int> running = spawn(as_operation(task(has_begun)).on(device));
+  EXPECT_TRUE(running.cancel());
+  expect_error(Errc::cancelled, "cancelled", [&] { running.wait(); });
+  EXPECT_FALSE(has_begun);
+}
+
 TEST(Task, May_go_on_after_it_was_stopped) {
   std::stop_source stop;
   stop.request_stop();
