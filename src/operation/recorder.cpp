@@ -29,6 +29,20 @@ constexpr std::size_t least_room = std::size_t{1} << 20;  // not worth a look
 constexpr std::size_t kept_bytes = 65'536;
 constexpr std::size_t most_plans = 256;
 
+core::FailurePtr failure_of_current_exception() noexcept {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error.failure();
+  } catch (const std::exception& error) {
+    return core::make_failure(Errc::internal, error.what());
+  } catch (...) {
+    return core::make_failure(Errc::internal, "something that is no std::exception was thrown");
+  }
+}
+
+}  // namespace
+
 // Appends values to a key.
 class KeyWriter {
  public:
@@ -69,20 +83,6 @@ class KeyWriter {
   OperationCache::Key& key_;
 };
 
-core::FailurePtr failure_of_current_exception() noexcept {
-  try {
-    throw;
-  } catch (const Error& error) {
-    return error.failure();
-  } catch (const std::exception& error) {
-    return core::make_failure(Errc::internal, error.what());
-  } catch (...) {
-    return core::make_failure(Errc::internal, "something that is no std::exception was thrown");
-  }
-}
-
-}  // namespace
-
 void set_tile(const KernelWork& work, std::vector<std::int64_t>& tile) {
   tile.clear();
   if (!work.grid) {
@@ -90,12 +90,15 @@ void set_tile(const KernelWork& work, std::vector<std::int64_t>& tile) {
     return;
   }
   const Shape &shape = work.output->shape(), &grid = *work.grid;
+  const std::string_view name = work.kernel ? work.kernel->name : work.name;
   if (shape.rank() != grid.rank()) {
-    throw Error(Errc::shape_mismatch, text("a grid of ", to_string(grid), " does not fit the output, ",
+    throw Error(Errc::shape_mismatch, text("[", name, "] a grid of ", to_string(grid), " does not fit the output, ",
                                            to_string(shape), ": it has another number of axes"));
   }
   for (int axis = 0; axis < shape.rank(); ++axis) {
-    if (grid[axis] < 1) throw Error(Errc::invalid_argument, text("a grid of ", to_string(grid), " has no tiles"));
+    if (grid[axis] < 1) {
+      throw Error(Errc::invalid_argument, text("[", name, "] a grid of ", to_string(grid), " has no tiles"));
+    }
     tile.push_back(std::max<std::int64_t>(1, (shape[axis] + grid[axis] - 1) / grid[axis]));
   }
 }
@@ -116,14 +119,19 @@ std::size_t OperationCache::Hash::operator()(const Key& key) const noexcept {
 std::shared_ptr<const OperationPlan> OperationCache::find(const Key& key) {
   const std::scoped_lock lock(mutex_);
   const auto found = plans_.find(key);
-  return found == plans_.end() ? nullptr : found->second;
+  if (found == plans_.end()) return nullptr;
+  found->second.last_use = ++uses_;
+  return found->second.plan;
 }
 
 void OperationCache::add(const Key& key, std::shared_ptr<const OperationPlan> plan) {
-  decltype(plans_) forgotten;  // they go after the lock
+  decltype(plans_)::node_type forgotten;  // goes after the lock
   const std::scoped_lock lock(mutex_);
-  if (plans_.size() >= most_plans) forgotten.swap(plans_);
-  plans_.emplace(key, std::move(plan));
+  if (plans_.size() >= most_plans) {
+    const auto last_use = [](const auto& entry) { return entry.second.last_use; };
+    forgotten = plans_.extract(std::ranges::min_element(plans_, {}, last_use));
+  }
+  plans_.insert_or_assign(key, Entry{std::move(plan), ++uses_});
 }
 
 std::shared_ptr<OperationCache> OperationCache::of(DeviceState& device) {
@@ -369,15 +377,9 @@ void Recorder::submit_plan() {
       if (numbers_[use.operand] == none) numbers_[use.operand] = count++;
     }
   }
+  check_memory();
   const std::shared_ptr<OperationCache> cache = OperationCache::of(*device_);
-  std::shared_ptr<const OperationPlan> planned;
-  set_key();
-  if (cache) planned = cache->find(key_);
-  if (!planned) {
-    planned = plan();
-    if (cache) cache->add(key_, planned);
-  }
-  const std::shared_ptr<const PipelineVariant> variant = variant_of(*planned);
+  const std::shared_ptr<const PipelineVariant> variant = find_or_make_variant(cache.get());
   std::vector<Storage*> bound(count, nullptr);
   for (std::size_t i = 0; i < operands_.size(); ++i) {
     if (numbers_[i] != none && operands_[i].buffer) bound[numbers_[i]] = operands_[i].buffer.view()->storage;
@@ -388,9 +390,46 @@ void Recorder::submit_plan() {
   if (variant->plan->plan.peak > kept_bytes) drop_instances(*device_, *variant->plan);
 }
 
-void Recorder::set_key() {
+// That nobody has freed, by the buffer, what calls use.
+void Recorder::check_memory() const {
+  for (const Call& call : calls()) {
+    if (!call.kernel) continue;
+    for (std::size_t i = 0; i < call.uses.size(); ++i) {
+      const View* view = operands_[call.uses[i].operand].buffer.view();
+      if (!view || !view->storage->is_freed.load(std::memory_order_relaxed)) continue;
+      const std::string which = i == 0 ? "output" : text("input ", i - 1, " (", call.kernel->inputs[i - 1], ")");
+      throw Error(unusable(text("[", call.kernel->name, "] ", which), *view->storage));
+    }
+  }
+}
+
+// By all that the calls are given; else by what their kernels make of it, which leaves out the numbers that are only
+// scalars of a launch: those are put into the plan then.
+std::shared_ptr<const PipelineVariant> Recorder::find_or_make_variant(OperationCache* cache) {
+  set_key();
+  if (cache) {
+    if (const auto found = cache->find(key_)) return variant_of(*found, {});
+  }
+  std::vector<kernels::Plan> plans;
+  for (const Call& call : calls()) {
+    if (call.kernel) plans.push_back(plan_of(call));
+  }
+  const OperationCache::Key exact = key_;
+  set_form_key(plans);
+  if (cache) {
+    if (const auto found = cache->find(key_)) return variant_of(*found, plans);
+  }
+  const std::shared_ptr<const OperationPlan> made = plan(plans);
+  if (cache) {
+    cache->add(exact, made);
+    if (!made->planned.empty()) cache->add(key_, made);
+  }
+  return variant_of(*made, {});
+}
+
+template <class AddParams>
+void Recorder::write_key(KeyWriter& key, AddParams&& add_params) const {
   constexpr std::uint64_t first_use = std::uint64_t{1} << 62, other_shape = std::uint64_t{1} << 63;
-  KeyWriter key(key_);
   std::size_t known = 0;  // operands have their numbers in the order in which calls use them
   for (const Call& call : calls()) {
     if (!call.kernel) continue;
@@ -408,18 +447,77 @@ void Recorder::set_key() {
       }
       if (use.seen) key.add(*use.seen);
     }
+    add_params(call);
+    for (const std::int64_t extent : call.tile) key.add(static_cast<std::uint64_t>(extent));
+  }
+}
+
+void Recorder::set_key() {
+  KeyWriter key(key_);
+  write_key(key, [&](const Call& call) {
     key.add(call.params.size());
     for (const Param& param : call.params) {
       key.add(std::string_view(param.name));
       key.add(param.value);
     }
-    for (const std::int64_t extent : call.tile) key.add(static_cast<std::uint64_t>(extent));
-  }
+  });
 }
 
-// The plan with the numbers of these calls.
-std::shared_ptr<const PipelineVariant> Recorder::variant_of(const OperationPlan& plan) {
-  if (plan.scalars.empty()) return plan.variant;
+void Recorder::set_form_key(std::span<const kernels::Plan> plans) {
+  constexpr std::uint64_t is_form = ~std::uint64_t{0};  // no other key begins so
+  KeyWriter key(key_);
+  key.add(is_form);
+  write_key(key, [&, plan = plans.begin()](const Call&) mutable {
+    key.add(std::string_view(plan->variant));
+    key.add(plan->scalars.size());
+    key.add(plan->shapes.size());
+    for (const Shape& shape : plan->shapes) key.add(shape);
+    key.add(plan->fixed.size());
+    for (const auto& [buffer, axis] : plan->fixed) {
+      key.add(static_cast<std::uint64_t>(buffer));
+      key.add(static_cast<std::uint64_t>(axis));
+    }
+    key.add(plan->is_pointwise ? 1 : 0);
+    ++plan;
+  });
+}
+
+// How a kernel would do a call. Throws what is wrong with it.
+kernels::Plan Recorder::plan_of(const Call& call) const {
+  call.kernel->check_count(call.uses.size() - 1);
+  std::vector<kernels::Operand> operands;
+  operands.reserve(call.uses.size());
+  for (const Use& use : call.uses) {
+    const Operand& operand = operands_[use.operand];
+    const View* view = operand.buffer.view();
+    operands.push_back({view ? view->dtype : operand.tensor->dtype, &shape_of(use)});
+  }
+  kernels::Arguments arguments;
+  call.kernel->bind(call.given(), arguments);
+  return call.kernel->plan({*call.kernel,
+                            std::span<const kernels::Operand>(operands).subspan(1),
+                            operands[0],
+                            {arguments.data(), arguments.size()},
+                            call.tile});
+}
+
+// The plan with the numbers of these calls; those that are named only if the kernels' plans for them are given.
+std::shared_ptr<const PipelineVariant> Recorder::variant_of(const OperationPlan& plan,
+                                                            std::span<const kernels::Plan> plans) {
+  if (plan.scalars.empty() && plans.empty()) return plan.variant;
+  auto variant = std::make_shared<PipelineVariant>();
+  variant->plan = plan.variant->plan;
+  const auto patch = [&](std::span<const OperationPlan::Scalar> scalars) {
+    auto patched = variant->patches.begin();  // both are in the order of their groups
+    for (const OperationPlan::Scalar& scalar : scalars) {
+      while (patched != variant->patches.end() && patched->group < scalar.group) ++patched;
+      if (patched == variant->patches.end() || patched->group != scalar.group) {
+        const auto& planned = variant->plan->groups[scalar.group].launch.scalars;
+        patched = variant->patches.insert(patched, {scalar.group, {planned.begin(), planned.end()}});
+      }
+      patched->scalars[scalar.number] = bits_[scalar.value];
+    }
+  };
   bits_.clear();
   for (const Call& call : calls()) {
     if (!call.kernel || call.values.empty()) continue;
@@ -430,22 +528,25 @@ std::shared_ptr<const PipelineVariant> Recorder::variant_of(const OperationPlan&
       bits_.push_back(kernels::scalar_bits(is_float ? DType::f64 : DType::s64, arguments[i]));
     }
   }
-  auto variant = std::make_shared<PipelineVariant>();
-  variant->plan = plan.variant->plan;
-  for (const OperationPlan::Scalar& scalar : plan.scalars) {
-    if (variant->patches.empty() || variant->patches.back().group != scalar.group) {
-      const auto& planned = variant->plan->groups[scalar.group].launch.scalars;
-      variant->patches.push_back({scalar.group, {planned.begin(), planned.end()}});
+  patch(plan.scalars);
+  if (plans.empty()) return variant;
+  bits_.clear();
+  auto planned = plans.begin();
+  for (const Call& call : calls()) {
+    if (!call.kernel) continue;
+    if (call.values.empty()) {
+      for (const kernels::Plan::Scalar& scalar : planned->scalars) bits_.push_back(scalar.bits());
     }
-    variant->patches.back().scalars[scalar.number] = bits_[scalar.value];
+    ++planned;
   }
+  patch(plan.planned);
   return variant;
 }
 
-std::shared_ptr<const OperationPlan> Recorder::plan() const {
+std::shared_ptr<const OperationPlan> Recorder::plan(std::span<const kernels::Plan> plans) const {
   graph::PipelineGraph graph;
-  std::vector<std::size_t> first_value;  // by stage; none: it has none
-  std::size_t value_count = 0;
+  std::vector<std::size_t> first_value, first_planned;  // by stage; none: it has none
+  std::size_t value_count = 0, planned_count = 0;
   graph.buffers.resize(
       static_cast<std::size_t>(std::ranges::count_if(numbers_, [](std::size_t number) { return number != none; })));
   for (std::size_t i = 0; i < operands_.size(); ++i) {
@@ -465,6 +566,8 @@ std::shared_ptr<const OperationPlan> Recorder::plan() const {
     stage.tile = call.tile;
     first_value.push_back(call.values.empty() ? none : value_count);
     value_count += call.values.size();
+    first_planned.push_back(call.values.empty() ? planned_count : none);
+    if (call.values.empty()) planned_count += plans[first_value.size() - 1].scalars.size();
     for (std::size_t i = 0; i < call.uses.size(); ++i) {
       const std::size_t number = numbers_[call.uses[i].operand];
       (i == 0 ? stage.outputs : stage.inputs).push_back({number, graph.buffers[number].dtype, shape_of(call.uses[i])});
@@ -481,7 +584,11 @@ std::shared_ptr<const OperationPlan> Recorder::plan() const {
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t stage = groups[g].fused ? groups[g].fused->scalars[i].stage : groups[g].stages.front();
       const std::size_t value = groups[g].fused ? groups[g].fused->scalars[i].number : i;
-      if (first_value[stage] != none) made->scalars.push_back({g, i, first_value[stage] + value});
+      if (first_value[stage] != none) {
+        made->scalars.push_back({g, i, first_value[stage] + value});
+      } else {
+        made->planned.push_back({g, i, first_planned[stage] + value});
+      }
     }
   }
   made->variant = std::move(variant);

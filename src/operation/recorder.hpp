@@ -20,6 +20,7 @@
 
 namespace tessera::detail {
 
+class KeyWriter;
 class Recorder;
 
 // What tensors point at: memory, or only the promise of it as long as what writes it is recorded and not submitted. Any
@@ -70,16 +71,16 @@ struct TensorState : core::Pooled<TensorState> {
 // The tiles that a call wants: its own, those of its grid, or none.
 void set_tile(const KernelWork& work, std::vector<std::int64_t>& tile);
 
-// The plan of some calls, and which of its numbers are those that the calls of tile kernels bring: they may be others
-// each time.
+// The plan of some calls, and which of its numbers are those that the calls bring: they may be others each time.
 struct OperationPlan {
   std::shared_ptr<const PipelineVariant> variant;
   struct Scalar {
     std::size_t group;   // of the plan
     std::size_t number;  // in its launch
-    std::size_t value;   // of those of all calls, one after the other
+    std::size_t value;   // of those of all such calls, one after the other
   };
-  std::vector<Scalar> scalars;
+  std::vector<Scalar> scalars;  // of tile kernels: their parameters as they are
+  std::vector<Scalar> planned;  // of kernels with named parameters: what those make of them
 };
 
 // What the operations of a device have in common: goes with the device's last handle.
@@ -101,8 +102,13 @@ struct OperationCache {
   struct Hash {
     std::size_t operator()(const Key& key) const noexcept;
   };
+  struct Entry {
+    std::shared_ptr<const OperationPlan> plan;
+    std::uint64_t last_use;
+  };
   std::mutex mutex_;
-  std::unordered_map<Key, std::shared_ptr<const OperationPlan>, Hash> plans_;
+  std::unordered_map<Key, Entry, Hash> plans_;
+  std::uint64_t uses_ = 0;
 };
 
 // Writes calls of kernels down, and submits them together: one as a command, several as a pipeline, whose plan is made
@@ -167,10 +173,16 @@ class Recorder {
   void give_memory(bool is_single);
   void submit_one(const Call& call);
   void submit_plan();
+  void check_memory() const;
   void submitted(Ref<Node> command);
   void set_key();
-  std::shared_ptr<const OperationPlan> plan() const;
-  std::shared_ptr<const PipelineVariant> variant_of(const OperationPlan& plan);
+  void set_form_key(std::span<const kernels::Plan> plans);
+  template <class AddParams>
+  void write_key(KeyWriter& key, AddParams&& add_params) const;
+  std::shared_ptr<const PipelineVariant> find_or_make_variant(OperationCache* cache);
+  kernels::Plan plan_of(const Call& call) const;
+  std::shared_ptr<const OperationPlan> plan(std::span<const kernels::Plan> plans) const;
+  std::shared_ptr<const PipelineVariant> variant_of(const OperationPlan& plan, std::span<const kernels::Plan> plans);
   const std::shared_ptr<Recorder>& self();
   Buffer buffer_of(const Use& use) const;
   void settle(const core::FailurePtr& why) noexcept;
