@@ -5,11 +5,13 @@
 #include <tessera/export.hpp>
 #include <tessera/handle.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <coroutine>
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <stop_token>
 #include <string_view>
 
 namespace tessera {
@@ -47,7 +49,8 @@ class TESSERA_API Observer {
   Observer* next_ = nullptr;
 };
 
-// What co_await command uses: resumes the coroutine on the thread that ends the command.
+// What co_await command uses: resumes the coroutine on the thread that ends the command, or that stops the waiting
+// task.
 class TESSERA_API CommandAwaiter final : private Observer {
  public:
   explicit CommandAwaiter(Ref<Node> node) noexcept : node_(std::move(node)) {}
@@ -59,15 +62,33 @@ class TESSERA_API CommandAwaiter final : private Observer {
   bool await_suspend(std::coroutine_handle<Promise> waiting) {
     // A Task tells whoever waits for it, and may work for it.
     if constexpr (requires { waiting.promise().awaits(node_); }) waiting.promise().awaits(node_);
+    if constexpr (requires { waiting.promise().stop_token(); }) {
+      if (std::stop_token stop = waiting.promise().stop_token(); stop.stop_possible()) {
+        return suspend(waiting, std::move(stop));
+      }
+    }
     return suspend(waiting);
   }
   void await_resume() const;
 
  private:
+  struct Stop {
+    CommandAwaiter* awaiter;
+    void operator()() const noexcept { awaiter->stop(); }
+  };
   bool suspend(std::coroutine_handle<> waiting) noexcept;
+  bool suspend(std::coroutine_handle<> waiting, std::stop_token token);
   void command_over(Node& node) noexcept override;
+  void stop() noexcept;
+  void resume() noexcept;
   Ref<Node> node_;
   std::coroutine_handle<> waiting_;  // null unless it waits
+  // Of a task that can be stopped. It is resumed by the second of two: the one that begins to wait, and the one that
+  // ends the waiting.
+  std::atomic<bool> is_stop_asked_{false};
+  std::atomic<bool> is_met_{false};
+  bool is_stopped_ = false;
+  std::optional<std::stop_callback<Stop>> on_stop_;
 };
 
 }  // namespace detail
@@ -111,7 +132,8 @@ class TESSERA_API Command {
   // Why it failed or was cancelled; nothing while it is not over or if it completed.
   std::optional<Error> error() const;
 
-  // co_await command: suspends until it is over, resumes on the thread that ended it, throws as wait does.
+  // co_await command: suspends until it is over, resumes on the thread that ended it, throws as wait does. In a Task
+  // that is stopped it throws Errc::cancelled at once; the command goes on.
   detail::CommandAwaiter operator co_await() const { return detail::CommandAwaiter(node_); }
 
   explicit operator bool() const noexcept { return static_cast<bool>(node_); }

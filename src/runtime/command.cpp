@@ -78,19 +78,49 @@ bool CommandAwaiter::await_ready() const { return node_of(node_, "co_await").is_
 
 bool CommandAwaiter::suspend(std::coroutine_handle<> waiting) noexcept {
   waiting_ = waiting;
+  is_met_.store(true, std::memory_order_relaxed);
   if (node_->add_observer(*this)) return true;  // this awaiter may be gone already
   waiting_ = nullptr;
   return false;
 }
 
+bool CommandAwaiter::suspend(std::coroutine_handle<> waiting, std::stop_token token) {
+  on_stop_.emplace(std::move(token), Stop{this});
+  waiting_ = waiting;
+  bool is_waiting = node_->add_observer(*this);
+  if (is_waiting && is_stop_asked_ && node_->remove_observer(*this)) {
+    is_stopped_ = true;
+    is_waiting = false;
+  }
+  // From here on this awaiter may be gone, if the coroutine is left waiting.
+  if (is_waiting && !is_met_.exchange(true, std::memory_order_acq_rel)) return true;
+  waiting_ = nullptr;
+  return false;
+}
+
 CommandAwaiter::~CommandAwaiter() {
+  on_stop_.reset();
   if (waiting_) node_->remove_observer(*this);
 }
 
-void CommandAwaiter::await_resume() const { throw_if_failed(*node_); }
+void CommandAwaiter::await_resume() const {
+  if (is_stopped_) throw Error(Errc::cancelled, "the task was stopped while it waited for a command");
+  throw_if_failed(*node_);
+}
 
-void CommandAwaiter::command_over(Node& node) noexcept {
-  node.device->scheduler->before_user_code();
+void CommandAwaiter::command_over(Node&) noexcept { resume(); }
+
+// The command goes on: others may wait for it.
+void CommandAwaiter::stop() noexcept {
+  is_stop_asked_ = true;
+  if (!node_->remove_observer(*this)) return;
+  is_stopped_ = true;
+  resume();
+}
+
+void CommandAwaiter::resume() noexcept {
+  if (!is_met_.exchange(true, std::memory_order_acq_rel)) return;
+  node_->device->scheduler->before_user_code();
   std::exchange(waiting_, nullptr).resume();  // may end the life of this awaiter
 }
 

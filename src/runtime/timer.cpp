@@ -1,7 +1,7 @@
 #include "runtime/timer.hpp"
 
-#include <algorithm>
 #include <thread>
+#include <utility>
 
 namespace tessera::detail {
 
@@ -10,12 +10,19 @@ Timer& Timer::instance() {
   return timer;
 }
 
-void Timer::at(Clock::time_point time, std::function<void()> call) {
+Timer::Key Timer::at(Clock::time_point time, std::function<void()> call) {
   const std::scoped_lock lock(mutex_);
   if (idle_ == 0) start();
-  heap_.push_back({time, std::move(call)});
-  std::ranges::push_heap(heap_);
-  if (heap_.front().time == time) changed_.notify_one();
+  const Key key{time, ++last_number_};
+  calls_.emplace(key, std::move(call));
+  if (calls_.begin()->first == key) changed_.notify_one();
+  return key;
+}
+
+void Timer::remove(const Key& key) {
+  std::map<Key, std::function<void()>>::node_type removed;  // what it holds goes after the lock
+  const std::scoped_lock lock(mutex_);
+  removed = calls_.extract(key);
 }
 
 void Timer::start() {
@@ -27,14 +34,13 @@ void Timer::run() {
   constexpr unsigned most_idle = 2;  // one keeps the time, one is back from a call
   std::unique_lock lock(mutex_);
   while (true) {
-    if (heap_.empty()) {
+    if (calls_.empty()) {
       changed_.wait(lock);
-    } else if (const Clock::time_point time = heap_.front().time; time > Clock::now()) {
+    } else if (const Clock::time_point time = calls_.begin()->first.first; time > Clock::now()) {
       changed_.wait_until(lock, time);
     } else {
-      std::ranges::pop_heap(heap_);
-      std::function<void()> call = std::move(heap_.back().call);
-      heap_.pop_back();
+      std::function<void()> call = std::move(calls_.begin()->second);
+      calls_.erase(calls_.begin());
       if (--idle_ == 0) start();
       lock.unlock();
       call();

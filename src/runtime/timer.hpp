@@ -3,9 +3,11 @@
 #include "runtime/node.hpp"
 
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <mutex>
-#include <vector>
+#include <utility>
 
 namespace tessera::detail {
 
@@ -16,24 +18,21 @@ class Timer {
  public:
   static Timer& instance();
 
+  using Key = std::pair<Clock::time_point, std::uint64_t>;  // the time, and a number that tells calls apart
+
   // The call must not throw.
-  void at(Clock::time_point time, std::function<void()> call);
+  Key at(Clock::time_point time, std::function<void()> call);
+  // Nothing if it has been called, or is being called.
+  void remove(const Key& key);
 
  private:
-  struct Entry {
-    Clock::time_point time;
-    std::function<void()> call;
-    // std::push_heap keeps the largest first: the earliest is the largest here.
-    friend auto operator<=>(const Entry& a, const Entry& b) { return b.time <=> a.time; }
-    friend bool operator==(const Entry& a, const Entry& b) { return a.time == b.time; }
-  };
-
   void start();  // under the mutex
   void run();
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<Entry> heap_;
+  std::map<Key, std::function<void()>> calls_;
+  std::uint64_t last_number_ = 0;
   unsigned idle_ = 0;  // threads that keep the time
 };
 
