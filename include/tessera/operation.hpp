@@ -19,6 +19,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -60,16 +61,28 @@ struct AsOperation {
 template <class T>
   requires is_operation<std::remove_cvref_t<T>>
 struct AsOperation<T> {
-  using Value = typename std::remove_cvref_t<T>::value_type;
+  using Result = typename std::remove_cvref_t<T>::value_type;
+  using Value = Stored<Result>;
   static void set(Item<Value>& item, OperationNode& parent, T&& operation) {
     static_assert(
         !std::is_lvalue_reference_v<T>,
         "an operation can be used once: std::move(operation), or share its value with shared() to use it often");
-    if constexpr (!std::is_lvalue_reference_v<T>) item.set(parent, operation.take_node());
+    if constexpr (std::is_lvalue_reference_v<T>) {
+      return;
+    } else if constexpr (std::is_void_v<Result>) {
+      using Nothing = TransformNode<void, Value, std::identity>;
+      item.set(parent, TypedNodePtr<Value>(new Nothing(operation.take_node(), {})));
+    } else {
+      item.set(parent, operation.take_node());
+    }
   }
 };
 template <Element T>
 struct AsOperation<std::shared_ptr<Tensor<T>>&> : AsOperation<std::shared_ptr<const Tensor<T>>> {};
+template <Element T>
+struct AsOperation<const std::shared_ptr<Tensor<T>>&> : AsOperation<std::shared_ptr<const Tensor<T>>> {};
+template <Element T>
+struct AsOperation<std::shared_ptr<Tensor<T>>> : AsOperation<std::shared_ptr<const Tensor<T>>> {};
 template <class T>
 using OperationValue = typename AsOperation<T>::Value;
 
@@ -112,6 +125,10 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
     options.stream = stream;
     return finish(std::move(options));
   }
+  template <std::same_as<Device> D>
+  T sync_on(const D&) && {
+    static_assert(detail::never<D>, "sync_on() takes a stream: write std::move(operation).on(device).sync()");
+  }
   // Starts it and returns at once; the stop token can stop it.
   Spawned<T> spawn(std::stop_token stop = {}) &&;
   Spawned<T> submit_on(const Stream& stream) &&;
@@ -121,10 +138,16 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
   // twice: name the operation first and co_await std::move(operation).)
   detail::RunAwaiter<T, detail::Anywhere> operator co_await() && { return {detail::NodePtr(take_node()), {}}; }
   // co_await operation.on(executor): goes on there, always. An executor is one of Asio's, has execute(f) or post(f), or
-  // is called with f. A coroutine that is destroyed on the executor's thread while it waits, or is on its way there, is
-  // not resumed.
+  // is called with f; one that cannot be copied is given as std::ref(executor). If it throws, the coroutine goes on on
+  // the thread that ended the work, and gets that. A coroutine that is destroyed on the executor's thread while it
+  // waits, or is on its way there, is not resumed.
   template <detail::Executor E>
   auto on(E executor) &&;
+  template <detail::ExecutorToRefer E>
+  auto on(E&) && {
+    static_assert(detail::never<E>,
+                  "this executor cannot be copied: write on(std::ref(executor)), or on(context.get_executor())");
+  }
 
   // Where it runs.
   DeviceOperation on(const Device& device) && { return make<detail::OnDeviceNode<T>>(take_node(), device); }
@@ -179,7 +202,8 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
   }
 
   // The values of a std::tuple as operations of their own, in a std::tuple. They share one execution: the first that is
-  // run does the work for all; each carries the cause if it fails. Any thread.
+  // run does the work for all; each carries the cause if it fails. So if that first one is cancelled, or stopped by a
+  // timeout, before the work is done, the others fail with the same code. Any thread.
   auto unzip() && {
     static_assert(detail::TupleLike<T>, "unzip() is for several values, as zip() gives them");
     detail::TypedNodePtr<T> source = take_node();
@@ -220,23 +244,41 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
   // Shows the value to a function and passes it on.
   template <class F>
   DeviceOperation inspect(F function) && {
-    return make<detail::InspectNode<T, F>>(take_node(), std::move(function));
+    static_assert(detail::CanInspect<F, T>,
+                  "the function of inspect() is called with the value of the operation, as const&");
+    if constexpr (detail::CanInspect<F, T>) {
+      return make<detail::InspectNode<T, F>>(take_node(), std::move(function));
+    } else {
+      return std::move(*this);
+    }
   }
 
   // If it fails: the value, or the operation, that the function makes of the Error.
   template <class F>
   DeviceOperation or_else(F function) && {
-    return make<detail::OrElseNode<T, F>>(take_node(), std::move(function));
+    static_assert(detail::CallableWith<F, const Error&>, "the function of or_else() is called with a const Error&");
+    if constexpr (detail::CallableWith<F, const Error&>) {
+      constexpr bool fits = detail::takes_the_place<detail::ResultWith<F, const Error&>, T>;
+      static_assert(fits,
+                    "the function of or_else() returns a value of the operation's type, or an operation with one");
+      if constexpr (fits) return make<detail::OrElseNode<T, F>>(take_node(), std::move(function));
+    }
+    return std::move(*this);
   }
-  // If it fails, not by the caller's fault, again, up to so many times. Functions in it are called again too.
+  // If it fails, not by the caller's fault, again, up to so many times; a timeout() inside counts as a failure.
+  // Functions in it are called again too. Each try has a copy of the owned tensors that were given in.
   DeviceOperation retry(int times) && {
     if (times < 0) throw Error(Errc::invalid_argument, "[retry] a number of times cannot be negative");
     return make<detail::RetryNode<T>>(take_node(), times);
   }
-  // Cancelled with Errc::deadline_exceeded if it is not done in this time, counted from when it is run.
+  // Cancelled with Errc::deadline_exceeded if it is not done in this time, counted from when it is run. More than 100
+  // years are for ever.
   template <class Rep, class Period>
   DeviceOperation timeout(std::chrono::duration<Rep, Period> time) && {
-    return make<detail::TimeoutNode<T>>(take_node(), std::chrono::ceil<std::chrono::nanoseconds>(time));
+    constexpr std::chrono::duration<double> for_ever = std::chrono::hours(24 * 365 * 100);
+    using Time = std::chrono::nanoseconds;
+    const bool has_end = std::chrono::duration<double>(time) < for_ever;
+    return make<detail::TimeoutNode<T>>(take_node(), has_end ? std::chrono::ceil<Time>(time) : Time::max());
   }
 
   // The same operation: its type tells only its value in any case, so that it can be kept and returned as it is.
@@ -276,6 +318,18 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
   TESSERA_MOVE_FIRST(apply, (std::string_view, const Params&))
 #undef TESSERA_MOVE_FIRST
   // NOLINTEND(bugprone-macro-parentheses)
+  template <class Value = T>
+  T sync() const& {
+    static_assert(detail::never<Value>, "an operation is used up, so it cannot be const: write std::move(operation)");
+  }
+  template <class Value = T>
+  T sync_on(const Stream&) const& {
+    static_assert(detail::never<Value>, "an operation is used up, so it cannot be const: write std::move(operation)");
+  }
+  template <class Value = T>
+  Spawned<T> spawn(const std::stop_token& = {}) const& {
+    static_assert(detail::never<Value>, "an operation is used up, so it cannot be const: write std::move(operation)");
+  }
   template <class Value = T>
   detail::RunAwaiter<T, detail::Anywhere> operator co_await() const& {
     static_assert(detail::never<Value>, "an operation is used up by awaiting it: write co_await std::move(operation)");
@@ -429,8 +483,8 @@ DeviceOperation<detail::OperationValue<T>> value(T&& given) {
       detail::TypedNodePtr<Given>(new detail::ValueNode<Given>(std::in_place, std::forward<T>(given))));
 }
 
-// Several operations as one, with a std::tuple of their values; what is no operation is value(it). They may run at the
-// same time.
+// Several operations as one, with a std::tuple of their values; what is no operation is value(it), and one without a
+// value has std::monostate in its place. They may run at the same time.
 template <class... Op>
 auto zip(Op&&... operations) {
   using Tuple = std::tuple<detail::OperationValue<Op>...>;
@@ -438,24 +492,32 @@ auto zip(Op&&... operations) {
       detail::TypedNodePtr<Tuple>(new detail::ZipNode<detail::OperationValue<Op>...>(std::forward<Op>(operations)...)));
 }
 
-// The values of all.
+// The values of all, in a std::vector; void if they have none.
 template <class T>
-DeviceOperation<std::vector<T>> when_all(std::vector<DeviceOperation<T>> operations) {
+DeviceOperation<detail::AllOf<T>> when_all(std::vector<DeviceOperation<T>>&& operations) {
   auto node = std::make_unique<detail::AllNode<T>>();
   for (DeviceOperation<T>& operation : operations) node->add(operation.take_node());
-  return DeviceOperation<std::vector<T>>(detail::TypedNodePtr<std::vector<T>>(node.release()));
+  return DeviceOperation<detail::AllOf<T>>(detail::TypedNodePtr<detail::AllOf<T>>(node.release()));
+}
+template <class T>
+DeviceOperation<detail::AllOf<T>> when_all(const std::vector<DeviceOperation<T>>&) {
+  static_assert(detail::never<T>, "operations are used up: write when_all(std::move(operations))");
 }
 
-// The first that completes: its index and its value. The others are cancelled, and have stopped when this is over; one
-// that fails is passed over, and if all do, the failure is that of the first in the list. Errc::invalid_argument for an
-// empty list.
+// The first that completes: its index and its value, in a std::pair; the index alone if they have none. The others are
+// cancelled, and have stopped when this is over; one that fails is passed over, and if all do, the failure is that of
+// the first in the list. Errc::invalid_argument for an empty list.
 template <class T>
-DeviceOperation<std::pair<std::size_t, T>> when_any(std::vector<DeviceOperation<T>> operations) {
+DeviceOperation<detail::FirstOf<T>> when_any(std::vector<DeviceOperation<T>>&& operations) {
   if (operations.empty()) throw Error(Errc::invalid_argument, "[when_any] got no operations");
   auto node = std::make_unique<detail::AnyNode<T>>();
   for (DeviceOperation<T>& operation : operations) node->add(operation.take_node());
-  using First = std::pair<std::size_t, T>;
+  using First = detail::FirstOf<T>;
   return DeviceOperation<First>(detail::TypedNodePtr<First>(node.release()));
+}
+template <class T>
+DeviceOperation<detail::FirstOf<T>> when_any(const std::vector<DeviceOperation<T>>&) {
+  static_assert(detail::never<T>, "operations are used up: write when_any(std::move(operations))");
 }
 
 template <class Tuple, class... Param>
@@ -511,7 +573,8 @@ class Spawned {
 
   // running, completed, failed or cancelled. Never blocks.
   Status poll() const { return run_.poll(); }
-  // Blocks until it is over; throws what went wrong. The value stays, or is taken: std::move(spawned).wait().
+  // Blocks until it is over; throws what went wrong. The value stays, or is taken: std::move(spawned).wait() leaves an
+  // empty handle.
   decltype(auto) wait() & {
     run_.wait();
     run_.throw_if_failed();
@@ -520,7 +583,8 @@ class Spawned {
   T wait() && {
     run_.wait();
     run_.throw_if_failed();
-    if constexpr (!std::is_void_v<T>) return static_cast<detail::TypedNode<T>&>(run_.root()).take();
+    const detail::Run run = std::exchange(run_, detail::Run());
+    if constexpr (!std::is_void_v<T>) return static_cast<detail::TypedNode<T>&>(run.root()).take();
   }
   // False if it is not over after this time.
   template <class Rep, class Period>
@@ -530,7 +594,7 @@ class Spawned {
   // Stops what has not started; functions that run are not interrupted. False if it was over.
   bool cancel() const { return run_.cancel(); }
 
-  // co_await std::move(spawned): its value, when it is there.
+  // co_await std::move(spawned): its value, when it is there. If the Task that awaits it is stopped, it is cancelled.
   detail::RunAwaiter<T, detail::Anywhere> operator co_await() && {
     run_.poll();  // throws on an empty handle
     return {std::move(run_), {}};

@@ -4,8 +4,12 @@
 
 #include <concepts>
 #include <coroutine>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <stop_token>
 #include <type_traits>
 #include <utility>
 
@@ -20,12 +24,23 @@ template <class E, class F>
 concept HasPost = requires(E& executor, F f) { executor.post(std::move(f)); };
 template <class E, class F>
 concept HasPostWith = requires(E& executor, F f) { executor.post(std::move(f), std::allocator<void>()); };
+template <class E, class F>
+concept TakesFunctions = HasExecute<E, F> || HasPost<E, F> || HasPostWith<E, F> || std::invocable<E&, F>;
+template <class E>
+struct IsReference : std::false_type {};
+template <class E>
+struct IsReference<std::reference_wrapper<E>> : std::true_type {};
+// Those that cannot be copied are given as std::ref(executor).
 template <class E, class F = void (*)()>
-concept Executor = HasExecute<E, F> || HasPost<E, F> || HasPostWith<E, F> || std::invocable<E&, F>;
+concept Executor = TakesFunctions<std::unwrap_reference_t<E>, F> && std::copy_constructible<E>;
+template <class E, class F = void (*)()>
+concept ExecutorToRefer = !std::copy_constructible<E> && (TakesFunctions<E, F> || requires(E& e) { e.get_executor(); });
 
 template <class E, class F>
 void execute_on(E& executor, F function) {
-  if constexpr (HasExecute<E, F>) {
+  if constexpr (IsReference<E>::value) {
+    execute_on(executor.get(), std::move(function));
+  } else if constexpr (HasExecute<E, F>) {
     executor.execute(std::move(function));
   } else if constexpr (HasPost<E, F>) {
     executor.post(std::move(function));
@@ -65,12 +80,21 @@ class RunAwaiterBase {
       options.task = task;
       if (task) options.stop = task->stop;
       run_ = Run::start(std::move(root_), std::move(options));
+    } else if (task && task->stop.stop_possible()) {
+      on_stop_.emplace(task->stop, CancelRun{run_});
     }
     return task;
   }
 
   NodePtr root_;
   Run run_;
+
+ private:
+  struct CancelRun {
+    Run run;
+    void operator()() const noexcept { run.cancel(Errc::cancelled, "the task that waits for it was stopped"); }
+  };
+  std::optional<std::stop_callback<CancelRun>> on_stop_;  // of what had been started before
 };
 
 // Goes on at an executor, in any case: also if there was nothing to wait for.
@@ -105,6 +129,7 @@ class RunAwaiter final : public RunAwaiterBase<T> {
   }
   T await_resume() {
     is_resumed_ = true;
+    if (hop_->failure) std::rethrow_exception(hop_->failure);
     return RunAwaiterBase<T>::await_resume();
   }
 
@@ -117,7 +142,7 @@ class RunAwaiter final : public RunAwaiterBase<T> {
     void run_over() noexcept override {
       const std::shared_ptr<Hop> keep = std::move(self);
       const UserCode scope;
-      go();
+      if (!go()) arrive();
     }
     // Of a coroutine that is about to be suspended. False if the executor called back at once: it just goes on then,
     // so that many of these in a loop need no stack.
@@ -126,14 +151,21 @@ class RunAwaiter final : public RunAwaiterBase<T> {
         const Hop* outer;
         ~Leaving() { leaving = outer; }
       } const restore{std::exchange(leaving, this)};
-      go();
-      return !is_there;
+      return go() && !is_there;
     }
-    void go() {
+    // False if the executor does not take it: the coroutine goes on here then, and gets what that threw.
+    bool go() {
       const std::scoped_lock lock(mutex);
-      if (!waiting) return;
-      Executor there = executor;
-      execute_on(there, [hop = this->shared_from_this()] { hop->arrive(); });
+      if (!waiting) return true;
+      try {
+        Executor there = executor;
+        execute_on(there, [hop = this->shared_from_this()] { hop->arrive(); });
+      } catch (...) {
+        if (!waiting) throw;  // it was the coroutine's
+        failure = std::current_exception();
+        return false;
+      }
+      return true;
     }
     void arrive() {
       if (leaving == this) {
@@ -153,6 +185,7 @@ class RunAwaiter final : public RunAwaiterBase<T> {
     std::coroutine_handle<> waiting;  // null when it is gone
     std::shared_ptr<Hop> self;        // as long as a run may call it
     bool is_there = false;
+    std::exception_ptr failure;  // the executor's
     static inline thread_local const Hop* leaving = nullptr;
   };
 

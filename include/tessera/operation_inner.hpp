@@ -25,15 +25,20 @@ namespace tessera::detail {
 template <class T>
 class InnerNode : public TypedNode<T>, protected Run::Observer {
  public:
+  explicit InnerNode(NodePtr source) noexcept : source_(std::move(source)) {}
   void begin(Evaluation& evaluation) override {
-    NodePtr root = make_root();
-    if (!root) return OperationNode::begin(evaluation);
-    start(evaluation, std::move(root));
+    start(evaluation, std::move(source_));
     if (!is_waiting_) OperationNode::begin(evaluation);
   }
+  void reset() override {
+    TypedNode<T>::reset();
+    if (!run_) return;
+    source_ = run_.take_root();
+    run_ = Run();
+  }
+  OperationNode* inner() noexcept override { return source_.get(); }
 
  protected:
-  virtual NodePtr make_root() = 0;
   virtual void started(const Run&) {}
 
   void start(Evaluation& evaluation, NodePtr root) {
@@ -61,6 +66,7 @@ class InnerNode : public TypedNode<T>, protected Run::Observer {
   bool is_elsewhere_ = false;  // the inner tree runs on its own device, if it has one, and not on that of this node
 
  private:
+  NodePtr source_;  // until it runs
   void run_over() noexcept override {
     const std::shared_ptr<Evaluation> outer = std::move(outer_);
     outer->wake(*this);
@@ -71,8 +77,8 @@ class InnerNode : public TypedNode<T>, protected Run::Observer {
 template <class T, class F>
 class OrElseNode final : public InnerNode<T> {
  public:
-  OrElseNode(TypedNodePtr<T> source, F function) : source_(std::move(source)), function_(std::move(function)) {
-    this->set_device(source_->device());
+  OrElseNode(TypedNodePtr<T> source, F function) : InnerNode<T>(std::move(source)), function_(std::move(function)) {
+    this->set_device(this->inner()->device());
   }
   bool step(Evaluation& evaluation) override {
     if (next_) {
@@ -102,13 +108,13 @@ class OrElseNode final : public InnerNode<T> {
       return true;
     }
   }
-  void keep() override {
-    throw Error(Errc::unsupported, "an operation with or_else() cannot be retried: retry what is before it");
+  void reset() override {
+    InnerNode<T>::reset();
+    next_ = nullptr;
+    this->drop_children_after(0);
   }
 
  private:
-  NodePtr make_root() override { return std::move(source_); }
-  TypedNodePtr<T> source_;
   F function_;
   TypedNode<T>* next_ = nullptr;
 };
@@ -119,8 +125,13 @@ TESSERA_API bool is_worth_retrying(const Error& error) noexcept;
 template <class T>
 class RetryNode final : public InnerNode<T> {
  public:
-  RetryNode(TypedNodePtr<T> source, int times) : source_(std::move(source)), left_(times) {
-    this->set_device(source_->device());
+  RetryNode(TypedNodePtr<T> source, int times) : InnerNode<T>(std::move(source)), times_(times), left_(times) {
+    this->set_device(this->inner()->device());
+  }
+  void begin(Evaluation& evaluation) override {
+    for_each_in_tree(*this->inner(), [](OperationNode& node) { node.keep(); });
+    this->inner()->set_indirect();  // copies of what it keeps are calls more
+    InnerNode<T>::begin(evaluation);
   }
   bool step(Evaluation& evaluation) override {
     while (true) {
@@ -137,22 +148,21 @@ class RetryNode final : public InnerNode<T> {
       if (this->is_waiting_) return false;
     }
   }
-  void keep() override { throw Error(Errc::unsupported, "an operation with retry() cannot be retried as a whole"); }
+  void reset() override {
+    InnerNode<T>::reset();
+    left_ = times_;
+  }
 
  private:
-  NodePtr make_root() override {
-    for_each_in_tree(*source_, [](OperationNode& node) { node.keep(); });
-    return std::move(source_);
-  }
-  TypedNodePtr<T> source_;
+  const int times_;
   int left_;
 };
 
 template <class T>
 class TimeoutNode final : public InnerNode<T> {
  public:
-  TimeoutNode(TypedNodePtr<T> source, std::chrono::nanoseconds time) : source_(std::move(source)), time_(time) {
-    this->set_device(source_->device());
+  TimeoutNode(TypedNodePtr<T> source, std::chrono::nanoseconds time) : InnerNode<T>(std::move(source)), time_(time) {
+    this->set_device(this->inner()->device());
   }
   bool step(Evaluation&) override {
     const Run& run = this->ended();
@@ -160,14 +170,9 @@ class TimeoutNode final : public InnerNode<T> {
     this->value.emplace(static_cast<TypedNode<T>&>(run.root()).take());
     return true;
   }
-  void keep() override {
-    throw Error(Errc::unsupported, "an operation with timeout() cannot be retried: retry what is before it");
-  }
 
  private:
-  NodePtr make_root() override { return std::move(source_); }
   void started(const Run& run) override { cancel_after(run, time_); }
-  TypedNodePtr<T> source_;
   std::chrono::nanoseconds time_;
 };
 
@@ -177,7 +182,7 @@ class CopyToNode final : public InnerNode<Tensor<T>> {
  public:
   template <TensorLike From>
   CopyToNode(TypedNodePtr<From> source, const Device& to)
-      : source_(new ToHostNode<From>(std::move(source))),
+      : InnerNode<Tensor<T>>(NodePtr(new ToHostNode<From>(std::move(source)))),
         shape_([](const OperationNode& node) { return static_cast<const ToHostNode<From>&>(node).shape(); }),
         to_(to) {
     this->set_device(to.state());
@@ -195,20 +200,19 @@ class CopyToNode final : public InnerNode<Tensor<T>> {
     }
     return true;
   }
-  void keep() override {
-    throw Error(Errc::unsupported, "an operation with copy_to() cannot be retried: retry what is before it");
-  }
 
  private:
-  NodePtr make_root() override { return std::move(source_); }
-  TypedNodePtr<std::vector<T>> source_;
   Shape (*shape_)(const OperationNode&);
   Device to_;
 };
 
+// Which of several completed first, and its value, if it has one.
+template <class T>
+using FirstOf = std::conditional_t<std::is_void_v<T>, std::size_t, std::pair<std::size_t, Stored<T>>>;
+
 // The first of several that completes; the others are cancelled.
 template <class T>
-class AnyNode final : public TypedNode<std::pair<std::size_t, T>> {
+class AnyNode final : public TypedNode<FirstOf<T>> {
  public:
   void add(TypedNodePtr<T> source) {
     if (!this->device()) this->set_device(source->device());
@@ -239,7 +243,11 @@ class AnyNode final : public TypedNode<std::pair<std::size_t, T>> {
   }
   bool step(Evaluation&) override {
     if (!winner_) std::rethrow_exception(entries_[0].run.failure());
-    this->value.emplace(*winner_, static_cast<TypedNode<T>&>(entries_[*winner_].run.root()).take());
+    if constexpr (std::is_void_v<T>) {
+      this->value.emplace(*winner_);
+    } else {
+      this->value.emplace(*winner_, static_cast<TypedNode<T>&>(entries_[*winner_].run.root()).take());
+    }
     return true;
   }
   void keep() override { throw Error(Errc::unsupported, "when_any() cannot be retried"); }

@@ -126,7 +126,7 @@ struct NamedCall {
   void operator()(Evaluation& evaluation, const Tuple& values) {
     std::vector<const TensorHandle*> tensors;
     for_each_tensor(values, [&](const TensorHandle& tensor) { tensors.push_back(&tensor); });
-    if (tensors.empty()) throw Error(Errc::count_mismatch, "a kernel needs a tensor to write");
+    if (tensors.empty()) throw Error(Errc::count_mismatch, "[" + name + "] a kernel needs a tensor to write");
     Params given = params;
     evaluation.run({.name = name, .output = tensors[0], .inputs = std::span(tensors).subspan(1), .params = &given});
   }
@@ -169,7 +169,7 @@ class KernelNode<std::tuple<T...>, Param...> final
   bool step(Evaluation& evaluation) override {
     constexpr std::size_t output = output_of<Param...>();
     items_.apply([&](const auto&... item) { run_kernel<Param...>(evaluation, kernel_, grid_.get(), item.look()...); });
-    this->value.emplace(items_.template get<output>().take());
+    this->value.emplace(items_.template get<output>().take_written());
     [&]<std::size_t... I>(std::index_sequence<I...>) {
       ((I == output ? void() : items_.template get<I>().drop()), ...);
     }(std::index_sequence_for<Param...>{});

@@ -69,6 +69,8 @@ class TESSERA_API OperationNode {
   virtual void keep() {}
   // Before it is evaluated once more.
   virtual void reset() {}
+  // The tree that it runs by itself, if that is here.
+  virtual OperationNode* inner() noexcept { return nullptr; }
 
   void add_child(NodePtr child) noexcept;
   void give_children_to(OperationNode& other) noexcept;
@@ -82,6 +84,7 @@ class TESSERA_API OperationNode {
 
   // Whether all nodes of the tree make their values at their first step, and how many calls of kernels they make.
   bool is_direct() const noexcept { return is_direct_; }
+  void set_indirect() noexcept { is_direct_ = false; }
   std::uint32_t calls() const noexcept { return calls_; }
 
   // Where its tensors are, if that is known.
@@ -112,6 +115,7 @@ class TESSERA_API OperationNode {
   bool is_direct_ = false;
 };
 
+// And in the trees that its nodes run by themselves.
 TESSERA_API void for_each_in_tree(OperationNode& root, void (*visit)(OperationNode&));
 
 // What a tile kernel is to the library: there is one for each, for ever.

@@ -23,9 +23,6 @@ class DeviceOperation;
 
 namespace detail {
 
-template <class...>
-inline constexpr bool never = false;
-
 // What a function makes of a value, or of nothing.
 template <class F, class T>
 struct CallResult : std::invoke_result<F&, T> {};
@@ -36,12 +33,28 @@ using ResultWith = std::remove_cvref_t<typename CallResult<F, T>::type>;
 
 template <class F, class T>
 concept CallableWith = requires { typename CallResult<F, T>::type; };
+template <class F, class T>
+concept CanInspect = CallableWith<F, std::conditional_t<std::is_void_v<T>, void, const Stored<T>&>>;
 template <class T>
 concept TupleLike = requires { std::tuple_size<T>::value; };
 
 template <class T>
 concept is_operation =
     requires { typename T::value_type; } && std::derived_from<T, DeviceOperation<typename T::value_type>>;
+
+template <class T>
+struct ResultOf {
+  using Type = T;
+};
+template <is_operation T>
+struct ResultOf<T> {
+  using Type = typename T::value_type;
+};
+// Whether what a function returns, an operation or a value, can stand for a value of type T.
+template <class Returned, class T>
+inline constexpr bool takes_the_place =
+    is_operation<Returned> ? std::is_same_v<typename ResultOf<Returned>::Type, T>
+                           : std::is_void_v<T> || std::is_constructible_v<Stored<T>, Stored<Returned>>;
 
 // The element of Tensor<T>, Partitioned<T>, std::shared_ptr<const Tensor<T>>; void for anything else.
 template <class T>
@@ -96,9 +109,9 @@ DeviceState* device_of(const T& value) {
   return device;
 }
 
-// The same value once more: for operations that are evaluated again.
+// The same value once more, for operations that are evaluated again; the same memory too.
 template <class T>
-T copy_of(const T& value) {
+T same_as(const T& value) {
   if constexpr (std::is_copy_constructible_v<T>) {
     return value;
   } else if constexpr (requires {
@@ -109,9 +122,30 @@ T copy_of(const T& value) {
   } else if constexpr (TensorLike<T>) {
     return T(value.handle());
   } else if constexpr (requires { std::tuple_size<T>::value; }) {
-    return std::apply([](const auto&... item) { return T(copy_of(item)...); }, value);
+    return std::apply([](const auto&... item) { return T(same_as(item)...); }, value);
   } else {
     throw Error(Errc::unsupported, "an operation cannot be retried that holds a value which cannot be copied");
+  }
+}
+
+// The same with other memory for the tensors that are owned: whoever gets them may write them.
+template <class T>
+T copy_of(const T& value, Evaluation& evaluation) {
+  if constexpr (TensorTraits<T>::is_owned) {
+    using Element = ElementOf<T>;
+    TensorHandle copy = evaluation.make(value.shape(), dtype_of<Element>);
+    const TensorHandle* const input = &value.handle();
+    Params none;
+    evaluation.run({.name = "copy", .output = &copy, .inputs = {&input, 1}, .params = &none});
+    if constexpr (requires { value.tile(); }) {
+      return T(Tensor<Element>(std::move(copy)), value.tile());
+    } else {
+      return T(std::move(copy));
+    }
+  } else if constexpr (requires { std::tuple_size<T>::value; }) {
+    return std::apply([&](const auto&... item) { return T(copy_of(item, evaluation)...); }, value);
+  } else {
+    return same_as(value);
   }
 }
 
@@ -204,9 +238,11 @@ class Item {
     held_.emplace(std::move(value));
     if (!parent.device()) parent.set_device(device_of(*held_));
   }
-  T take() {
+  T take(Evaluation& evaluation) { return !node_ && is_kept_ ? copy_of(*held_, evaluation) : take_written(); }
+  // What has been written as a whole by now: if it is evaluated again, that is written again.
+  T take_written() {
     if (node_) return node_->take();
-    if (is_kept_) return copy_of(*held_);
+    if (is_kept_) return same_as(*held_);
     T taken = std::move(*held_);
     held_.reset();
     return taken;
@@ -266,8 +302,8 @@ class ValueNode final : public TypedNode<T> {
     this->set_direct(0);
     AsOperation<Given>::set(item_, *this, std::forward<Given>(given));
   }
-  bool step(Evaluation&) override {
-    this->value.emplace(item_.take());
+  bool step(Evaluation& evaluation) override {
+    this->value.emplace(item_.take(evaluation));
     return true;
   }
   void keep() override { item_.keep(); }
@@ -284,8 +320,8 @@ class ZipNode final : public TypedNode<std::tuple<T...>> {
   explicit ZipNode(Op&&... operations) : items_((this->set_direct(0), *this), std::forward<Op>(operations)...) {}
   // Of items whose operations are given to it.
   explicit ZipNode(Items<T...> items) : items_(std::move(items)) { this->set_direct(0); }
-  bool step(Evaluation&) override {
-    this->value.emplace(items_.apply([](auto&... item) { return std::tuple<T...>(item.take()...); }));
+  bool step(Evaluation& evaluation) override {
+    this->value.emplace(items_.apply([&](auto&... item) { return std::tuple<T...>(item.take(evaluation)...); }));
     return true;
   }
   void keep() override { items_.keep(); }
@@ -294,18 +330,26 @@ class ZipNode final : public TypedNode<std::tuple<T...>> {
   Items<T...> items_;
 };
 
+// The values of several operations: nothing, of operations without one.
 template <class T>
-class AllNode final : public TypedNode<std::vector<T>> {
+using AllOf = std::conditional_t<std::is_void_v<T>, void, std::vector<Stored<T>>>;
+
+template <class T>
+class AllNode final : public TypedNode<AllOf<T>> {
  public:
   void add(TypedNodePtr<T> source) {
     sources_.push_back(source.get());
     this->add_child(std::move(source));
   }
   bool step(Evaluation&) override {
-    std::vector<T> values;
+    std::vector<Stored<T>> values;
     values.reserve(sources_.size());
     for (TypedNode<T>* source : sources_) values.push_back(source->take());
-    this->value.emplace(std::move(values));
+    if constexpr (std::is_void_v<T>) {
+      this->value.emplace();
+    } else {
+      this->value.emplace(std::move(values));
+    }
     return true;
   }
 

@@ -31,6 +31,7 @@ class TaskPromiseBase {
     if (context_ && context_->driver) context_->driver->awaits(command);
   }
   const TaskContext* task_context() const noexcept { return context_; }
+  std::stop_token stop_token() const noexcept { return context_ ? context_->stop : std::stop_token(); }
   void set_context(const TaskContext* context) noexcept { context_ = context; }
   void set_continuation(std::coroutine_handle<> continuation) noexcept { continuation_ = continuation; }
   // Called by the task at its end and by whoever has started it. The second of them lets the one that awaits go on, so
@@ -237,12 +238,32 @@ class TaskNode final : public TypedNode<T>, private TaskDriver {
 
 }  // namespace detail
 
-// A task as an operation, for zip, when_all and all else. It begins on a thread of the device's.
+// A task as an operation, for when_all and all else; zip and kernels take tasks as they are. It begins on a thread of
+// the device's.
 template <class T>
 DeviceOperation<T> as_operation(Task<T>&& task) {
   task.handle();
   return DeviceOperation<T>(detail::TypedNodePtr<T>(new detail::TaskNode<T>(std::move(task))));
 }
+
+namespace detail {
+
+template <class T>
+struct AsOperation<Task<T>> {
+  using Value = Stored<T>;
+  static void set(Item<Value>& item, OperationNode& parent, Task<T>&& task) {
+    AsOperation<DeviceOperation<T>>::set(item, parent, as_operation(std::move(task)));
+  }
+};
+template <class T>
+struct AsOperation<Task<T>&> {
+  using Value = Stored<T>;
+  static void set(Item<Value>&, OperationNode&, Task<T>&) {
+    static_assert(never<T>, "a task runs once: write std::move(task)");
+  }
+};
+
+}  // namespace detail
 
 // Starts a task on a thread of the device's and returns at once. cancel(), or the stop token, cancels the operation
 // that it awaits, which then throws in the task.
@@ -268,8 +289,9 @@ T sync_wait(Task<T>&& given, std::stop_token stop = {}) {
 }
 // An operation may be waited for too.
 template <class T>
-T sync_wait(DeviceOperation<T>&& operation) {
-  return std::move(operation).sync();
+T sync_wait(DeviceOperation<T>&& operation, std::stop_token stop = {}) {
+  if (!stop.stop_possible()) return std::move(operation).sync();
+  return std::move(operation).spawn(std::move(stop)).wait();
 }
 
 template <class T>
@@ -285,7 +307,7 @@ T sync_wait(Task<T>&, const std::stop_token& = {}) {
   static_assert(detail::never<T>, "a task runs once: write sync_wait(std::move(task))");
 }
 template <class T>
-T sync_wait(DeviceOperation<T>&) {
+T sync_wait(DeviceOperation<T>&, const std::stop_token& = {}) {
   static_assert(detail::never<T>, "an operation is used up: write sync_wait(std::move(operation))");
 }
 

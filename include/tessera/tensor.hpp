@@ -8,11 +8,15 @@
 #include <tessera/shape.hpp>
 
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 namespace tessera {
 
 namespace detail {
+
+template <class...>
+inline constexpr bool never = false;
 
 // The untyped half of Tensor. Copies are for the library: a tensor is one owner.
 class TESSERA_API TensorHandle {
@@ -71,6 +75,22 @@ class Tensor {
     Tensor seen(handle_.reshape(shape));
     handle_ = {};
     return seen;
+  }
+  // On a tensor that is not moved: what to do instead, in one line.
+  template <class Value = T>
+  std::shared_ptr<const Tensor> shared() const& {
+    static_assert(detail::never<Value>, "a tensor has one owner: write std::move(tensor).shared()");
+    return nullptr;
+  }
+  template <class Value = T>
+  Partitioned<T> partition(const Shape& tile) const& {
+    static_assert(detail::never<Value>, "a tensor has one owner: write std::move(tensor).partition(...)");
+    return Partitioned<T>(Tensor(handle_), tile);
+  }
+  template <class Value = T>
+  Tensor reshape(const Shape&) const& {
+    static_assert(detail::never<Value>, "a tensor has one owner: write std::move(tensor).reshape(...)");
+    return Tensor(handle_);
   }
 
   // For the library.

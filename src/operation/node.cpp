@@ -128,6 +128,7 @@ void for_each_in_tree(OperationNode& root, void (*visit)(OperationNode&)) {
     nodes.pop_back();
     visit(*node);
     for (OperationNode* child = node->first_child_; child; child = child->next_) nodes.push_back(child);
+    if (OperationNode* inner = node->inner()) nodes.push_back(inner);
   }
 }
 

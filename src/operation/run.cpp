@@ -7,9 +7,9 @@
 #include "operation/direct.hpp"
 #include "runtime/stream_state.hpp"
 #include "runtime/submit.hpp"
-#include "runtime/timer.hpp"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 namespace tessera::detail {
@@ -109,6 +109,17 @@ thread_local PutOff PutOff::of_thread;
 void catch_up() { PutOff::catch_up(); }
 UserCode::UserCode() noexcept : nested_(PutOff::enter_user_code()) {}
 UserCode::~UserCode() { PutOff::leave_user_code(nested_); }
+
+namespace {
+
+// Tasks may be resumed by this.
+void call_stops(std::span<const std::function<void()>> stops) {
+  if (stops.empty()) return;
+  const UserCode scope;
+  for (const std::function<void()>& stop : stops) stop();
+}
+
+}  // namespace
 
 // Runs are many and short: the room that one has made is good for the next one of the thread.
 struct RunState::Free {
@@ -300,7 +311,7 @@ void RunState::stop_inner(Errc reason, std::string_view why) {
   for (const std::weak_ptr<RunState>& run : inner) {
     if (const std::shared_ptr<RunState> shared = run.lock()) shared->cancel(reason, why);
   }
-  for (const std::function<void()>& stop : stops) stop();
+  call_stops(stops);
 }
 
 void RunState::take(Event& event) {
@@ -442,8 +453,10 @@ bool RunState::try_end(std::unique_lock<std::mutex>& lock) {
   std::vector<Run::Observer*> told;
   lock.lock();
   told.swap(observers_);
+  const std::optional<Timer::Key> deadline = std::exchange(deadline_, std::nullopt);
   is_over_.store(true, std::memory_order_release);
   lock.unlock();
+  if (deadline) Timer::instance().remove(*deadline);
   changed_.notify_all();
   for (Run::Observer* observer : told) observer->run_over();
   return true;
@@ -482,7 +495,7 @@ bool RunState::mark_stopped(Errc reason, std::string_view why, std::vector<std::
   for (const Ref<Node>& command : commands) {
     if (!detail::cancel(*command, reason, why)) detail::ask_to_stop(*command);
   }
-  for (const std::function<void()>& stop : stops) stop();
+  call_stops(stops);
   return true;
 }
 
@@ -616,14 +629,19 @@ std::vector<Ref<Node>> RunState::submitted() {
   return commands;
 }
 
-void cancel_after(const Run& run, std::chrono::nanoseconds time) {
-  const std::weak_ptr<RunState> state = run.state();
-  Timer::instance().at(from_now(time), [state, time] {
+void RunState::cancel_after(std::chrono::nanoseconds time) {
+  const std::scoped_lock lock(mutex_);
+  if (is_over()) return;
+  deadline_ = Timer::instance().at(from_now(time), [state = weak_from_this(), time] {
     const std::shared_ptr<RunState> shared = state.lock();
     if (!shared) return;
     const double milliseconds = std::chrono::duration<double, std::milli>(time).count();
     shared->cancel(Errc::deadline_exceeded, core::text("the operation was not done within ", milliseconds, " ms"));
   });
+}
+
+void cancel_after(const Run& run, std::chrono::nanoseconds time) {
+  if (run.state()) run.state()->cancel_after(time);
 }
 
 // The public half.

@@ -4,7 +4,9 @@
 
 #include "operation/recorder.hpp"
 #include "runtime/device_state.hpp"
+#include "runtime/timer.hpp"
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -37,6 +39,7 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   bool is_over() const noexcept { return is_over_.load(std::memory_order_acquire); }
   bool wait(Clock::time_point until);
   bool cancel(Errc reason, std::string_view why);
+  void cancel_after(std::chrono::nanoseconds time);
   bool add_observer(Run::Observer& observer);
   bool remove_observer(Run::Observer& observer);
   const std::exception_ptr& failure() const noexcept { return failure_; }
@@ -160,10 +163,13 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   std::exception_ptr stopped_;            // by cancel()
   std::atomic<bool> is_stopping_{false};  // it was stopped or has failed: functions that have not begun do not begin
   std::vector<Run::Observer*> observers_;
+  std::optional<Timer::Key> deadline_;
   std::atomic<bool> is_over_{false};
   std::optional<std::stop_callback<std::function<void()>>> on_stop_;
 };
 
+// How long a thread waits for a command that a task waits for, before it looks whether the task still does.
+constexpr std::chrono::milliseconds longest_wait{5};
 // Before this thread waits: it pumps the runs that it has put off.
 void catch_up();
 // Where an operation runs.

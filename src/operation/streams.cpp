@@ -109,7 +109,9 @@ std::int64_t next_seed() noexcept {
 
 bool is_worth_retrying(const Error& error) noexcept {
   const Errc code = error.code();
-  return code == Errc::call_failed || (fault(code) != Fault::caller && fault(code) != Fault::outcome);
+  // A deadline is that of a timeout inside: one outside stops the trying too.
+  return code == Errc::call_failed || code == Errc::deadline_exceeded ||
+         (fault(code) != Fault::caller && fault(code) != Fault::outcome);
 }
 
 }  // namespace detail

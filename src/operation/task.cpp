@@ -49,8 +49,9 @@ void SyncDriver::wait() {
       lock.unlock();
       // And works for it.
       if (run) run.wait();
-      if (command) detail::wait(*command, Clock::time_point::max());
+      const bool is_settled = !command || detail::wait(*command, Clock::now() + longest_wait);
       lock.lock();
+      if (!is_settled && changes_ == seen) --seen;  // a task that was stopped waits for it no longer
     } else {
       changed_.wait(lock, [&] { return is_over_ || changes_ != seen; });
     }

@@ -119,7 +119,12 @@ bool RunState::wait(Clock::time_point until) {
     Ref<Node> awaited;
     std::uint64_t change = 0;
     if (find_awaited(&run, &awaited, &change)) {
-      if (!(run ? run->wait(until) : detail::wait(*awaited, until))) return is_over();
+      if (run) {
+        run->wait(until);
+      } else {
+        detail::wait(*awaited, std::min<Clock::time_point>(until, Clock::now() + longest_wait));
+      }
+      if (until != Clock::time_point::max() && Clock::now() >= until) return is_over();
       continue;
     }
     std::unique_lock lock(mutex_);

@@ -8,12 +8,15 @@
 
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <stop_token>
 #include <string>
 #include <thread>
 #include <tuple>
+#include <utility>
+#include <variant>
 #include <vector>
 
 namespace tessera {
@@ -234,6 +237,58 @@ TEST_P(Operations, Retry_brings_owned_tensors_again) {
   EXPECT_EQ(run(std::move(operation).retry(1)), (std::vector<float>{1, 2, 3}));
 }
 
+TEST_P(Operations, Retry_is_not_disturbed_by_what_failed_tries_have_written) {
+  const auto written_over = [](Tensor<float> t) {
+    auto [sum, back, same] = zip(empty<float>({4}), std::move(t), full<float>({4}, 1)).apply(add_kernel).unzip();
+    auto [over, x, y] = zip(std::move(back), std::move(sum), zeros<float>({4})).apply(add_kernel).unzip();
+    return std::move(over);
+  };
+  int calls = 0;
+  auto operation = value(run(full<float>({4}, 1))).then(written_over).map([&](Tensor<float> t) {
+    if (++calls < 3) throw std::runtime_error("not yet");
+    return t.buffer().read<float>()[0];
+  });
+  EXPECT_EQ(run(std::move(operation).retry(5)), 2);
+  EXPECT_EQ(calls, 3);
+}
+
+TEST_P(Operations, Retry_tries_operations_with_others_inside_again) {
+  int calls = 0;
+  const auto at_the_third = [&](auto x) {
+    if (++calls < 3) throw std::runtime_error("not yet");
+    return x;
+  };
+  EXPECT_EQ(run(value(1).map(at_the_third).timeout(1h).retry(5)), 1);
+  calls = 0;
+  EXPECT_EQ(run(value(1).map(at_the_third).or_else([](const Error& error) -> int { throw Error(error); }).retry(5)), 1);
+  calls = 0;
+  EXPECT_EQ(run(value(1).map(at_the_third).retry(1).retry(1)), 1);
+  calls = 0;
+  EXPECT_EQ(run(full<float>({2}, 3).copy_to(device).to_host().map(at_the_third).retry(5)), std::vector<float>(2, 3));
+}
+
+TEST_P(Operations, Retry_counts_a_timeout_inside_as_a_failure) {
+  int calls = 0;
+  auto operation = value(1)
+                       .map([&](int x) {
+                         if (++calls < 3) std::this_thread::sleep_for(100ms);
+                         return x;
+                       })
+                       .map([](int x) { return x; })
+                       .timeout(50ms)
+                       .retry(5);
+  EXPECT_EQ(run(std::move(operation)), 1);
+  EXPECT_EQ(calls, 3);
+  auto endless = value(1).map([](int x) { return std::this_thread::sleep_for(20ms), x; }).timeout(1ms).retry(1'000'000);
+  expect_error(Errc::deadline_exceeded, "100 ms", [&] { run(std::move(endless).timeout(100ms)); });
+}
+
+TEST_P(Operations, A_timeout_may_be_for_ever) {
+  EXPECT_EQ(run(value(1).map([](int x) { return x; }).timeout(std::chrono::years(1000))), 1);
+  const std::chrono::duration<double> infinite(std::numeric_limits<double>::infinity());
+  EXPECT_EQ(run(value(1).map([](int x) { return x; }).timeout(infinite)), 1);
+}
+
 TEST_P(Operations, Timeout_cancels_what_takes_too_long) {
   std::stop_source stop;
   auto slow = value(1)
@@ -255,6 +310,28 @@ TEST_P(Operations, When_all_has_all_values) {
     EXPECT_EQ(values[static_cast<std::size_t>(i)].buffer().read<float>()[3], static_cast<float>(i));
   }
   EXPECT_TRUE(run(when_all(std::vector<DeviceOperation<int>>())).empty());
+}
+
+TEST_P(Operations, Without_a_value_they_compose_too) {
+  std::atomic<int> calls = 0;
+  const auto nothing = [&] { return value(1).map([&](int) { ++calls; }); };
+  std::vector<DeviceOperation<void>> all, any;
+  for (int i = 0; i < 3; ++i) all.push_back(nothing());
+  run(when_all(std::move(all)));
+  EXPECT_EQ(calls, 3);
+  any.push_back(value(1).map([](int) { throw std::runtime_error("fails"); }));
+  any.push_back(nothing());
+  const std::size_t first = run(when_any(std::move(any)));
+  EXPECT_EQ(first, 1U);
+  const std::tuple<int, std::monostate> both = run(zip(7, nothing()));
+  EXPECT_EQ(std::get<0>(both), 7);
+  EXPECT_EQ(calls, 5);
+}
+
+TEST_P(Operations, A_shared_tensor_may_be_given_as_one_that_is_not_const) {
+  const auto x = std::make_shared<Tensor<float>>(run(ones<float>({4})));
+  EXPECT_EQ(run(add_kernel(zeros<float>({4}), x, std::make_shared<Tensor<float>>(run(ones<float>({4})))).to_host()),
+            std::vector<float>(4, 2));
 }
 
 TEST_P(Operations, When_any_has_the_first_that_completes) {
@@ -427,6 +504,24 @@ TEST_P(Operations, The_numbers_of_a_graph_may_be_others_each_time) {
   }
 }
 
+TEST_P(Operations, The_named_parameters_of_a_graph_may_be_others_each_time) {
+  const auto x = run(full<float>({8}, 1).shared());
+  for (int i = 0; i < 20; ++i) {
+    const auto seed = static_cast<std::int64_t>(i);
+    const auto number = static_cast<float>(i % 3);
+    const auto random = run(uniform<float>({8}, 0, 1, seed).to_host());
+    auto scaled = zip(empty<float>({8}), add_kernel(empty<float>({8}), uniform<float>({8}, 0, 1, seed), x))
+                      .apply("scale", {{"factor", 2.0 + i}})
+                      .then([](auto values) { return value(std::get<0>(std::move(values))); });
+    const auto sum =
+        run(saxpy(empty<float>({8}), std::move(scaled), full<float>({8}, number), 3.0F + number).to_host());
+    for (std::size_t at = 0; at < 8; ++at) {
+      const float expected = (3 + number) * ((random[at] + 1) * static_cast<float>(2.0 + i)) + number;
+      EXPECT_NEAR(sum[at], expected, 1e-3F) << i;
+    }
+  }
+}
+
 TEST_P(Operations, A_number_that_does_not_fit_is_refused_each_time) {
   const auto offset =
       tile::kernel("offset", [](tile::Out<std::uint8_t> z, tile::In<std::uint8_t> x,
@@ -565,6 +660,25 @@ TEST_P(Operations, Bad_input_is_refused_with_its_reason) {
     ones<float>({1 << 20}).sync_on(small.stream());
   });
   expect_error(Errc::shape_mismatch, "grid", [&] { run(tile_size.grid({2})(empty<float>({4, 4}))); });
+}
+
+TEST_P(Operations, What_is_wrong_with_a_graph_names_the_kernel) {
+  const auto x = run(ones<float>({4}).shared());
+  expect_error(Errc::invalid_argument, "[tile_size] a grid of [0,0] has no tiles",
+               [&] { run(tile_size.grid({0, 0})(empty<float>({2, 2}))); });
+  expect_error(Errc::count_mismatch, "[relu] a kernel needs a tensor", [&] { run(zip(1, 2).apply("relu")); });
+  auto wrong = zip(empty<float>({3}), add_kernel(empty<float>({4}), x, x)).apply("relu");
+  expect_error(Errc::shape_mismatch, "[relu] ", [&] { run(std::move(wrong)); });
+  const auto freed = run(ones<float>({4}).shared());
+  freed->buffer().free();
+  auto late = add_kernel(empty<float>({4}), add_kernel(empty<float>({4}), x, freed), x);
+  expect_error(Errc::buffer_freed, "[add] input 1", [&] { run(std::move(late)); });
+}
+
+TEST_P(Operations, A_value_is_taken_from_a_spawned_operation_once) {
+  Spawned<std::vector<float>> running = spawn(ones<float>({2}).on(device).to_host());
+  EXPECT_EQ(std::move(running).wait(), std::vector<float>(2, 1));
+  expect_error(Errc::invalid_argument, "empty handle", [&] { std::move(running).wait(); });
 }
 
 TEST(Operation, Works_on_a_device_where_nothing_runs_by_itself) {

@@ -23,7 +23,9 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace tessera {
@@ -345,6 +347,155 @@ TEST(Task, That_has_not_begun_does_not_begin_when_it_is_cancelled) {
   EXPECT_TRUE(running.cancel());
   expect_error(Errc::cancelled, "cancelled", [&] { running.wait(); });
   EXPECT_FALSE(has_begun);
+}
+
+// A device whose first command takes a second.
+Device slow_device() {
+  return Device::simulated(
+      {.seed = 1, .workers = 2, .faults = {{.command = 1, .kind = InjectedFault::Kind::delay, .delay = 1s}}});
+}
+
+TEST(Task, That_is_stopped_does_not_wait_for_a_command_any_more) {
+  const auto body = [](Command command) -> Task<int> {
+    co_await command;
+    co_return 1;
+  };
+  const auto is_quick = [](const std::function<void()>& call) {
+    const auto begin = std::chrono::steady_clock::now();
+    call();
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 700ms);
+  };
+  {
+    const Device device = slow_device();
+    const Command command = device.submit("fill", {}, device.zeros({1024}), {{"value", 1}});
+    is_quick([&] {
+      Spawned<int> running = spawn(body(command));
+      std::this_thread::sleep_for(20ms);
+      EXPECT_TRUE(running.cancel());
+      expect_error(Errc::cancelled, "cancelled", [&] { running.wait(); });
+      EXPECT_FALSE(is_terminal(command.poll()));
+    });
+    command.wait();  // nobody has cancelled it
+  }
+  {
+    const Device device = slow_device();
+    const Command command = device.submit("fill", {}, device.zeros({1024}), {{"value", 1}});
+    std::stop_source stop;
+    const std::jthread stopper([&] {
+      std::this_thread::sleep_for(20ms);
+      stop.request_stop();
+    });
+    is_quick([&] {
+      expect_error(Errc::cancelled, "stopped", [&] { sync_wait(body(command), stop.get_token()); });
+      expect_error(Errc::cancelled, "stopped", [&] { sync_wait(body(command), stop.get_token()); });
+    });
+  }
+  {
+    const Device device = slow_device();
+    const Command command = device.submit("fill", {}, device.zeros({1024}), {{"value", 1}});
+    is_quick([&] {
+      expect_error(Errc::deadline_exceeded, "50 ms", [&] { as_operation(body(command)).timeout(50ms).sync(); });
+    });
+  }
+}
+
+TEST(Task, That_is_stopped_cancels_the_spawned_operation_that_it_awaits) {
+  Gate gate;
+  bool has_gone_on = false;
+  Spawned<int> awaited = spawn(value(1).map(gate.function()).map([&](int x) { return has_gone_on = true, x; }));
+  const auto body = [](Spawned<int> spawned) -> Task<int> { co_return co_await std::move(spawned); };
+  Spawned<int> running = spawn(body(std::move(awaited)));
+  gate.wait();
+  std::this_thread::sleep_for(20ms);
+  EXPECT_TRUE(running.cancel());
+  gate.is_open = true;
+  expect_error(Errc::cancelled, "cancelled", [&] { running.wait(); });
+  EXPECT_FALSE(has_gone_on);
+}
+
+TEST(Task, May_end_and_be_stopped_at_once_while_it_waits_for_a_command) {
+  const Device device = Device::best();
+  const auto body = [](Command command) -> Task<int> {
+    co_await command;
+    co_return 1;
+  };
+  const Buffer buffer = device.zeros({100'000});
+  for (int i = 0; i < 300; ++i) {
+    const Command command = device.submit("fill", {}, buffer, {{"value", 1}});
+    Spawned<int> running = spawn(body(command));
+    for (int spin = 0; spin < i % 50; ++spin) std::this_thread::yield();
+    running.cancel();
+    try {
+      EXPECT_EQ(running.wait(), 1);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), Errc::cancelled);
+    }
+  }
+}
+
+TEST(Task, Is_part_of_a_zip_as_it_is) {
+  const auto number = [](int x) -> Task<int> { co_return x; };
+  const auto nothing = []() -> Task<void> { co_return; };
+  const auto [one, two, none] = zip(number(1), number(2), nothing()).sync();
+  EXPECT_EQ(one, 1);
+  EXPECT_EQ(two, 2);
+  static_assert(std::is_same_v<decltype(none), const std::monostate>);
+}
+
+TEST(Task, An_operation_may_be_waited_for_with_a_stop_token) {
+  std::stop_source stop;
+  EXPECT_EQ(sync_wait(value(1).map([](int x) { return x; }), stop.get_token()), 1);
+  stop.request_stop();
+  expect_error(Errc::cancelled, "stopped", [&] { sync_wait(value(1).map([](int x) { return x; }), stop.get_token()); });
+}
+
+// An executor that is shut down.
+struct Refusing {
+  template <class F>
+  void execute(F) const {
+    throw std::runtime_error("shut down");
+  }
+};
+// One that cannot be copied.
+struct Pinned {
+  Pinned() = default;
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+  template <class F>
+  void execute(F function) {
+    ++calls;
+    function();
+  }
+  int calls = 0;
+};
+
+TEST(Task, Gets_what_an_executor_throws) {
+  const auto body = [](bool is_over) -> Task<int> {
+    auto operation = value(1).map([=](int x) {
+      if (!is_over) std::this_thread::sleep_for(20ms);
+      return x;
+    });
+    try {
+      co_await std::move(operation).on(Refusing{});
+    } catch (const std::runtime_error& error) {
+      EXPECT_STREQ(error.what(), "shut down");
+      co_return 5;
+    }
+    co_return 0;
+  };
+  EXPECT_EQ(sync_wait(body(false)), 5);
+  EXPECT_EQ(sync_wait(body(true)), 5);
+  const auto at_once = []() -> Task<int> { co_return co_await value(1).on(Refusing{}); };
+  EXPECT_THROW(sync_wait(at_once()), std::runtime_error);
+}
+
+TEST(Task, Goes_on_at_an_executor_that_cannot_be_copied) {
+  Pinned pinned;
+  const auto body = [&]() -> Task<int> {
+    co_return co_await value(1).map([](int x) { return x; }).on(std::ref(pinned));
+  };
+  EXPECT_EQ(sync_wait(body()), 1);
+  EXPECT_EQ(pinned.calls, 1);
 }
 
 TEST(Task, May_go_on_after_it_was_stopped) {

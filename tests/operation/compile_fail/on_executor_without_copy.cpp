@@ -1,0 +1,20 @@
+// An executor that cannot be copied is referred to.
+// Error: this executor cannot be copied: write on(std::ref(executor))
+#include <tessera/operation.hpp>
+
+using namespace tessera;
+
+struct Executor {
+  Executor(const Executor&) = delete;
+  void execute(void (*)());
+  template <class F>
+  void execute(F function);
+};
+
+void use(Executor& executor) {
+#ifdef FIXED
+  value(1).on(std::ref(executor));
+#else
+  value(1).on(executor);
+#endif
+}

@@ -1,0 +1,13 @@
+// A function of or_else that does not take the error.
+// Error: the function of or_else() is called with a const Error&
+#include <tessera/operation.hpp>
+
+using namespace tessera;
+
+void use() {
+#ifdef FIXED
+  value(1).or_else([](const Error&) { return 2; }).sync();
+#else
+  value(1).or_else([] { return 2; }).sync();
+#endif
+}

@@ -1,0 +1,13 @@
+// A function of or_else with a value of another type.
+// Error: the function of or_else() returns a value of the operation's type, or an operation with one
+#include <tessera/operation.hpp>
+
+using namespace tessera;
+
+void use() {
+#ifdef FIXED
+  ones<float>({4}).or_else([](const Error&) { return zeros<float>({4}); }).sync();
+#else
+  ones<float>({4}).or_else([](const Error&) { return 2; }).sync();
+#endif
+}

@@ -1,0 +1,13 @@
+// Operations are moved into when_any.
+// Error: operations are used up: write when_any(std::move(operations))
+#include <tessera/operation.hpp>
+
+using namespace tessera;
+
+void use(std::vector<DeviceOperation<int>>& operations) {
+#ifdef FIXED
+  when_any(std::move(operations)).sync();
+#else
+  when_any(operations).sync();
+#endif
+}
