@@ -507,6 +507,7 @@ std::shared_ptr<const PipelineVariant> Recorder::variant_of(const OperationPlan&
   if (plan.scalars.empty() && plans.empty()) return plan.variant;
   auto variant = std::make_shared<PipelineVariant>();
   variant->plan = plan.variant->plan;
+  variant->patches = plan.variant->patches;
   const auto patch = [&](std::span<const OperationPlan::Scalar> scalars) {
     auto patched = variant->patches.begin();  // both are in the order of their groups
     for (const OperationPlan::Scalar& scalar : scalars) {
@@ -588,6 +589,11 @@ std::shared_ptr<const OperationPlan> Recorder::plan(std::span<const kernels::Pla
         made->scalars.push_back({g, i, first_value[stage] + value});
       } else {
         made->planned.push_back({g, i, first_planned[stage] + value});
+        // Other runs of the plan may leave other numbers behind.
+        if (variant->patches.empty() || variant->patches.back().group != g) {
+          const auto& scalars = variant->plan->groups[g].launch.scalars;
+          variant->patches.push_back({g, {scalars.begin(), scalars.end()}});
+        }
       }
     }
   }

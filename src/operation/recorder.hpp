@@ -73,7 +73,7 @@ void set_tile(const KernelWork& work, std::vector<std::int64_t>& tile);
 
 // The plan of some calls, and which of its numbers are those that the calls bring: they may be others each time.
 struct OperationPlan {
-  std::shared_ptr<const PipelineVariant> variant;
+  std::shared_ptr<const PipelineVariant> variant;  // with the numbers that it was made for
   struct Scalar {
     std::size_t group;   // of the plan
     std::size_t number;  // in its launch

@@ -522,6 +522,16 @@ TEST_P(Operations, The_named_parameters_of_a_graph_may_be_others_each_time) {
   }
 }
 
+TEST_P(Operations, The_named_parameters_of_a_graph_may_be_again_what_they_were) {
+  const auto x = run(full<float>({8}, 1).shared());
+  for (const float number : {5.0F, 6.0F, 5.0F, 7.0F, 6.0F, 5.0F}) {
+    auto filled = std::get<0>(zip(empty<float>({8}), full<float>({8}, number), x).apply("elementwise_add").unzip());
+    EXPECT_EQ(run(std::move(filled).to_host()), std::vector<float>(8, number + 1));
+    const auto scaled = run(saxpy(empty<float>({8}), full<float>({8}, number), x, 2.0F).to_host());
+    EXPECT_EQ(scaled, std::vector<float>(8, 2 * number + 1));
+  }
+}
+
 TEST_P(Operations, A_number_that_does_not_fit_is_refused_each_time) {
   const auto offset =
       tile::kernel("offset", [](tile::Out<std::uint8_t> z, tile::In<std::uint8_t> x,
