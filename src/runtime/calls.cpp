@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <bit>
 #include <limits>
+#include <optional>
 #include <utility>
 
 namespace tessera::detail {
@@ -114,17 +115,26 @@ std::vector<std::int64_t> flat(const std::vector<Shape>& shapes) {
   return dims;
 }
 
+// The program of a call over merged axes; nothing if its body is written for the axes that the call has.
+std::optional<ir::Program> trace_merged(const Call& call, const Plan& plan) {
+  std::vector<Shape> shapes = plan.shapes;
+  kernels::merge_axes(shapes);
+  try {
+    return kernels::trace(call, plan, program_dims(shapes, plan, true));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 // The same program over merged axes, if it is pointwise; else as it is. A body may ask for the rank and do something
 // else then: it must not.
 ir::Program merged(const Call& call, const Plan& plan, ir::Program program, bool* is_merged) {
   *is_merged = false;
   if (!ir::is_pointwise(program)) return program;
-  std::vector<Shape> shapes = plan.shapes;
-  kernels::merge_axes(shapes);
-  ir::Program simpler = kernels::trace(call, plan, program_dims(shapes, plan, true));
-  if (!ir::is_pointwise(simpler) || !ir::is_same_pointwise(program, simpler)) return program;
+  std::optional<ir::Program> simpler = trace_merged(call, plan);
+  if (!simpler || !ir::is_pointwise(*simpler) || !ir::is_same_pointwise(program, *simpler)) return program;
   *is_merged = true;
-  return simpler;
+  return *std::move(simpler);
 }
 
 }  // namespace

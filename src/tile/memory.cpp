@@ -54,6 +54,8 @@ std::vector<std::int64_t> steps_of(const ir::Buffer& buffer, int step) {
 // The axis of the output that an axis of the input is aligned with.
 int output_axis(const Input& x, const Output& z, int axis) { return axis + z.rank() - x.rank(); }
 
+bool is_one(const ir::Buffer& buffer, int axis) { return buffer.dims[static_cast<std::size_t>(axis)] == 1; }
+
 void check_aligned(const Input& x, const Output& z) {
   if (x.rank() > z.rank())
     fail(text(buffer_of(x).name, " has ", x.rank(), " axes, more than the ", z.rank(), " of ", buffer_of(z).name));
@@ -120,7 +122,9 @@ Tile load_like(const Input& x, const Output& z) {
   std::vector<ir::Id> indices;
   for (int axis = 0; axis < x.rank(); ++axis) {
     const int aligned = output_axis(x, z, axis);
-    if (buffer_of(x).dims[static_cast<std::size_t>(axis)] == 1) {
+    // Where the output has an extent of 1 too, nothing is repeated: the tile's extent is that of any other axis, so
+    // that a kernel which fits other shapes fits this one.
+    if (is_one(buffer_of(x), axis) && !is_one(buffer_of(z), aligned)) {
       indices.push_back(make.index(0));
     } else {
       indices.push_back(output_index(z, aligned));
@@ -128,7 +132,7 @@ Tile load_like(const Input& x, const Output& z) {
     }
   }
   const ir::Id loaded = make.load(buffer, indices, Border::zero);
-  // It has the output's axes, also where each is of extent 1.
+  // It has the output's axes, also where each is repeated.
   if (make.rank(loaded) == z.rank()) return Access::tile(loaded);
   return Access::tile(make.broadcast(loaded, ir::Extents(static_cast<std::size_t>(z.rank()), make.index(1))));
 }

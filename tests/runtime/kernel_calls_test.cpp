@@ -117,6 +117,49 @@ TEST(KernelCalls, A_kernel_that_knows_where_it_is_keeps_its_axes) {
   EXPECT_EQ(z.read<float>(), (std::vector<float>{1, 2, 3, 104, 105, 106}));
 }
 
+// What it computes is pointwise, so that its axes could be merged; but it is written for two of them.
+TEST(KernelCalls, A_kernel_that_is_written_for_its_rank_keeps_it) {
+  const auto broadcast = tile::kernel("for_matrices", [](tile::Out<float> z, tile::In<float> x) {
+    z.store(load_like(x, z) + tile::broadcast(tile::constant(1.0F), {z.tile_dim(0), z.tile_dim(1)}));
+  });
+  const auto shifted = tile::kernel("not_shifted", [](tile::Out<float> z, tile::In<float> x) {
+    z.store(tile::load_shifted(x, z, {0, 0}, tile::Border::clamp) + 1);
+  });
+  const auto throwing = tile::kernel("only_matrices", [](tile::Out<float> z, tile::In<float> x) {
+    if (z.rank() != 2) throw std::runtime_error("only matrices");
+    z.store(load_like(x, z) + 1);
+  });
+  for (const tile::Kernel& kernel : {broadcast, shifted, throwing}) {
+    for (const Shape& shape : {Shape{2, 3}, Shape{1, 3}, Shape{3, 1}, Shape{1, 1}, Shape{2, 3}}) {
+      const Buffer x = counting(shape), z = device().empty(shape);
+      ASSERT_NO_THROW(device().run(kernel, {x}, z)) << to_string(shape);
+      EXPECT_EQ(z.read<float>().back(), static_cast<float>(shape.elements() + 1)) << to_string(shape);
+    }
+  }
+}
+
+TEST(KernelCalls, A_kernel_takes_extents_of_1_as_it_takes_any_other) {
+  const auto reshaped = tile::kernel("reshaped", [](tile::Out<float> z, tile::In<float> x) {
+    const auto t = load_like(x, z);
+    const auto rows = tile::reshape(reduce_sum(t, 1), {z.tile_dim(0)});
+    z.store(t - t + tile::reshape(rows, {z.tile_dim(0), 1}));
+  });
+  const auto looped = tile::kernel("looped", [](tile::Out<float> z, tile::In<float> x) {
+    const auto t = load_like(x, z);
+    z.store(tile::loop(3, t - t, [&](const tile::Index&, const tile::Tile& sum) {
+      return sum + tile::zeros_like(z) + reduce_sum(t, 1) / 3;
+    }));
+  });
+  for (const tile::Kernel& kernel : {reshaped, looped}) {
+    for (const Shape& shape : {Shape{4, 4}, Shape{1, 4}, Shape{4, 1}, Shape{1, 1}}) {
+      const Buffer z = device().empty(shape);
+      const Buffer x = device().buffer<float>(std::vector<float>(static_cast<std::size_t>(shape.elements()), 3), shape);
+      ASSERT_NO_THROW(device().run(kernel, {x}, z)) << to_string(shape);
+      EXPECT_EQ(z.read<float>().back(), 3.0F * static_cast<float>(shape[1])) << to_string(shape);
+    }
+  }
+}
+
 TEST(KernelCalls, The_same_program_in_two_kernels_is_compiled_once) {
   const auto body = [](tile::Out<float> z, tile::In<float> x) { z.store(load_like(x, z) * 0.8125F); };
   const Buffer x = counting({4}), z = device().empty({4});
