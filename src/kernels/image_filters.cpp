@@ -6,7 +6,6 @@
 #include "kernels/image.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 namespace tessera::kernels {
@@ -26,21 +25,41 @@ constexpr int max_radius = 64;
 
 // --- Gaussian
 
-// Symmetric weights, from the centre outwards: whole 256ths for u8, f32 for f32.
+// Symmetric weights, from the centre outwards: whole 256ths, which sum to 256, for u8, f32 for f32.
 struct Weights {
   std::vector<std::uint32_t> fixed;
   std::vector<float> floats;
+};
 
-  bool is_fixed() const { return !fixed.empty(); }
-  int radius() const { return static_cast<int>(std::max(fixed.size(), floats.size())) - 1; }
-  // Part of a plan's variant, so exact.
-  std::string to_string() const {
-    std::string all = "weights";
-    for (const std::uint32_t weight : fixed) all += text(" ", weight);
-    for (const float weight : floats) all += text(" ", std::bit_cast<std::uint32_t>(weight));
-    return all;
+// How a program sees weights: it is made for so many of them, and they are the first of its scalars. One alone needs
+// none.
+struct Taps {
+  bool is_fixed = false;
+  int radius = 0;
+
+  explicit Taps(const Weights& weights)
+      : is_fixed(!weights.fixed.empty()),
+        radius(static_cast<int>(std::max(weights.fixed.size(), weights.floats.size())) - 1) {}
+
+  int scalars() const { return radius == 0 ? 0 : radius + 1; }
+  std::string variant() const { return text("radius ", radius); }
+  // As u32 or f32. The compiler has to see that 512 times one beside the centre, of which there are two, fits 16 bits.
+  Tile operator[](int i) const {
+    if (radius == 0) return is_fixed ? tile::constant<std::uint32_t>(256) : tile::constant(1.0f);
+    const Tile weight = tile::detail::scalar(i);
+    if (!is_fixed) return weight;
+    return i == 0 ? tile::cast<std::uint32_t>(weight) : tile::min(tile::cast<std::uint32_t>(weight), 127);
   }
 };
+
+// Two or more of them: each is less than 256.
+std::vector<Plan::Scalar> scalars_of(const Weights& weights) {
+  std::vector<Plan::Scalar> scalars;
+  if (Taps(weights).scalars() == 0) return scalars;
+  for (const std::uint32_t weight : weights.fixed) scalars.push_back(integer_scalar("weight", weight, u8));
+  for (const float weight : weights.floats) scalars.push_back(number_scalar("weight", weight));
+  return scalars;
+}
 
 // Weights of 0 at the end cost time and change nothing.
 template <class T>
@@ -86,18 +105,11 @@ Weights gaussian_weights(DType dtype, std::int64_t radius, double sigma) {
 
 // The weighted sum of part(-radius) … part(radius).
 template <class Part>
-Tile weighted_sum(const Weights& weights, const Part& part) {
-  if (!weights.is_fixed()) {
-    Tile sum = part(0) * weights.floats[0];
-    for (int i = 1; i <= weights.radius(); ++i) {
-      sum = tile::fma(part(-i) + part(i), weights.floats[static_cast<std::size_t>(i)], sum);
-    }
-    return sum;
-  }
-  Tile sum = part(0) * weights.fixed[0];
-  for (int i = 1; i <= weights.radius(); ++i) {
-    const std::uint32_t weight = weights.fixed[static_cast<std::size_t>(i)];
-    if (weight != 0) sum = sum + (part(-i) + part(i)) * weight;
+Tile weighted_sum(const Taps& taps, const Part& part) {
+  Tile sum = part(0) * taps[0];
+  for (int i = 1; i <= taps.radius; ++i) {
+    const Tile both = part(-i) + part(i);
+    sum = taps.is_fixed ? sum + both * taps[i] : tile::fma(both, taps[i], sum);
   }
   return sum;
 }
@@ -107,31 +119,33 @@ Tile row_of(const Output& z, const Tile& rows, int first) {
   return tile::slice(rows, {first, 0}, {z.tile_dim(0), z.tile_dim(1)});
 }
 
-// The tile blurred along its rows, also of those above and below it: 8.8 fixed point in u32, or f32.
-Tile blurred_rows(const Output& z, const Input& x, const Weights& weights, int step) {
-  const int radius = weights.radius();
-  const Tile rows = z.index(0, radius, radius);
+// The tile blurred along its rows, also of those above and below it: 8.8 fixed point in u32, or f32. That weights sum
+// to 256, and so what sums of them stay below, is known here and not to the compiler: a mask tells it.
+Tile blurred_rows(const Output& z, const Input& x, const Taps& taps, int step) {
+  const Tile rows = z.index(0, taps.radius, taps.radius);
   const Tile columns = z.index(1);
-  return weighted_sum(weights, [&](int i) {
-    return tile::cast(x.at({rows, columns + i * step}, Border::clamp, step), weights.is_fixed() ? u32 : f32);
+  const Tile sum = weighted_sum(taps, [&](int i) {
+    return tile::cast(x.at({rows, columns + i * step}, Border::clamp, step), taps.is_fixed ? u32 : f32);
   });
+  return taps.is_fixed ? sum & 0xffff : sum;
 }
 
 // The tile blurred: 16.16 fixed point in u32, or f32.
-Tile blurred(const Output& z, const Input& x, const Weights& weights, int step) {
-  const Tile sums = blurred_rows(z, x, weights, step);
-  return weighted_sum(weights, [&](int i) { return row_of(z, sums, weights.radius() + i); });
+Tile blurred(const Output& z, const Input& x, const Taps& taps, int step) {
+  const Tile sums = blurred_rows(z, x, taps, step);
+  const Tile sum = weighted_sum(taps, [&](int i) { return row_of(z, sums, taps.radius + i); });
+  return taps.is_fixed ? sum & 0xffffff : sum;
 }
+
+// Of a number of 16 bits: multiplied by a 256th, and by two of them, by the upper half of a product.
+Tile times_256th(const Tile& number, const Tile& weight) { return number * (weight << 8) >> 16; }
+Tile times_128th(const Tile& number, const Tile& weight) { return number * (weight << 9) >> 16; }
 
 // Nearly sum / 256, `high` below.
 template <class Row>
-Tile blurred_about(const Weights& weights, const Row& row) {
-  Tile high = row(0) * weights.fixed[0] >> 8;
-  for (int i = 1; i <= weights.radius(); ++i) {
-    const std::uint32_t weight = weights.fixed[static_cast<std::size_t>(i)];
-    const Tile mean = (row(-i) + row(i) + 1) >> 1;
-    if (weight != 0) high = high + (mean * weight >> 7);
-  }
+Tile blurred_about(const Taps& taps, const Row& row) {
+  Tile high = times_256th(row(0), taps[0]);
+  for (int i = 1; i <= taps.radius; ++i) high = high + times_128th((row(-i) + row(i) + 1) >> 1, taps[i]);
   return high;
 }
 
@@ -143,12 +157,12 @@ Tile blurred_about(const Weights& weights, const Row& row) {
 // too large by less than 1/2 (w[i] / 256 for each i, where s[-i] + s[i] is odd), and too small by less than 65 (1 for
 // each term). So n = (sum + 32768) >> 8 is one of high … high + 255, and t, the lower 8 bits of n, tell which: they
 // follow from the lower 16 bits of sum. The result, n >> 8, is (high + 255 - t) >> 8, where nothing exceeds 65535.
-Tile blurred_to_u8(const Output& z, const Input& x, const Weights& weights, int step) {
-  const Tile sums = blurred_rows(z, x, weights, step);
-  const auto row = [&](int i) { return row_of(z, sums, weights.radius() + i); };
-  const Tile sum = weighted_sum(weights, row);
+Tile blurred_to_u8(const Output& z, const Input& x, const Taps& taps, int step) {
+  const Tile sums = blurred_rows(z, x, taps, step);
+  const auto row = [&](int i) { return row_of(z, sums, taps.radius + i); };
+  const Tile sum = weighted_sum(taps, row);
   const Tile rest = ((sum & 65535) ^ 32767) >> 8;  // 255 - t: the bits of sum + 32768, each of them turned
-  return tile::cast<std::uint8_t>((blurred_about(weights, row) + rest) >> 8);
+  return tile::cast<std::uint8_t>(((blurred_about(taps, row) + rest) & 65535) >> 8);
 }
 
 // A plan for an image seen as [H,W*C].
@@ -166,36 +180,38 @@ Plan plan_gaussian_blur(const Call& call) {
   const double automatic = static_cast<double>(std::max<std::int64_t>(radius, 1)) / 2;
   const double sigma = call["sigma"].is_given ? checked_positive(call, "sigma") : automatic;
   const Weights weights = gaussian_weights(call.output.dtype, radius, sigma);
-  return rows_plan(image, weights.to_string(), [weights, step = image.step()] {
+  const Taps taps(weights);
+  Plan plan = rows_plan(image, taps.variant(), [taps, step = image.step()] {
     const Output z;
     const Input x(0);
-    z.store(weights.is_fixed() ? blurred_to_u8(z, x, weights, step) : blurred(z, x, weights, step));
+    z.store(taps.is_fixed ? blurred_to_u8(z, x, taps, step) : blurred(z, x, taps, step));
   });
+  plan.scalars = scalars_of(weights);
+  return plan;
 }
 
 // The tile blurred: 16.16 fixed point in two parts, 256 * high + low, each of which is found by numbers of 16 bits.
 struct Parts {
   Tile high, low;
 };
-Parts blurred_in_parts(const Output& z, const Input& x, const Weights& weights, int step) {
-  const Tile sums = blurred_rows(z, x, weights, step);
-  const auto row = [&](int i) { return row_of(z, sums, weights.radius() + i); };
-  Tile high = row(0) * weights.fixed[0] >> 8;
-  for (int i = 1; i <= weights.radius(); ++i) {
-    const std::uint32_t weight = weights.fixed[static_cast<std::size_t>(i)];
-    if (weight != 0) high = high + (row(-i) * weight >> 8) + (row(i) * weight >> 8);
+Parts blurred_in_parts(const Output& z, const Input& x, const Taps& taps, int step) {
+  const Tile sums = blurred_rows(z, x, taps, step);
+  const auto row = [&](int i) { return row_of(z, sums, taps.radius + i); };
+  Tile high = times_256th(row(0), taps[0]);
+  for (int i = 1; i <= taps.radius; ++i) {
+    high = high + times_256th(row(-i), taps[i]) + times_256th(row(i), taps[i]);
   }
   // Less than 256 for each term: at most 129 * 255.
-  const Tile rest = (weighted_sum(weights, row) - (high << 8)) & 65535;
-  return {high + (rest >> 8), rest & 255};
+  const Tile rest = (weighted_sum(taps, row) - (high << 8)) & 65535;
+  return {(high + (rest >> 8)) & 65535, rest & 255};
 }
 
 // in + amount * (in - blur), half up. The sum has 8 + 24 bits behind the point, of which the last 8 come of amount *
 // low alone: rounding that down does not change the sum rounded down.
 constexpr std::int64_t most_in_32_bits = 1 << 14;  // of 256ths: 2^14 * 255 * 256 + 255 * 65536 + 32768 < 2^31
-Tile sharpened_in_32_bits(const Output& z, const Input& x, const Weights& weights, int step) {
-  const Tile amount = tile::detail::scalar(0);
-  const Parts blur = blurred_in_parts(z, x, weights, step);
+Tile sharpened_in_32_bits(const Output& z, const Input& x, const Taps& taps, int step) {
+  const Tile amount = tile::detail::scalar(taps.scalars());
+  const Parts blur = blurred_in_parts(z, x, taps, step);
   const Tile middle = tile::cast<std::int32_t>(tile::load_like(x, z));
   const Tile detail = (middle << 8) - tile::cast<std::int32_t>(blur.high);
   const Tile rest = -amount * tile::cast<std::int32_t>(blur.low) >> 8;
@@ -213,12 +229,12 @@ Tile sharpened_in_32_bits(const Output& z, const Input& x, const Weights& weight
 // about = (amount * (f >> 9) >> 10) + 16, at most 1 less. With `turned`, 31 minus the lower 5 bits of n, n >> 5 is
 // (about + turned) >> 5.
 constexpr std::int64_t most_in_16_bits = 511;
-Tile sharpened_in_16_bits(const Output& z, const Input& x, const Weights& weights, int step) {
-  const Tile amount = tile::min(tile::max(tile::detail::scalar(0), 0), static_cast<int>(most_in_16_bits));
-  const Tile sums = blurred_rows(z, x, weights, step);
-  const auto row = [&](int i) { return row_of(z, sums, weights.radius() + i); };
-  const Tile below = -weighted_sum(weights, row) & 65535;
-  const Tile blur = ((blurred_about(weights, row) + 190 + (below >> 8)) & 65535) >> 8;  // rounded up
+Tile sharpened_in_16_bits(const Output& z, const Input& x, const Taps& taps, int step) {
+  const Tile amount = tile::min(tile::max(tile::detail::scalar(taps.scalars()), 0), static_cast<int>(most_in_16_bits));
+  const Tile sums = blurred_rows(z, x, taps, step);
+  const auto row = [&](int i) { return row_of(z, sums, taps.radius + i); };
+  const Tile below = -weighted_sum(taps, row) & 65535;
+  const Tile blur = ((blurred_about(taps, row) + 190 + (below >> 8)) & 65535) >> 8;  // rounded up
   const Tile middle = tile::cast<std::int32_t>(tile::load_like(x, z));
   const Tile above = middle - tile::cast<std::int32_t>(blur);
   const Tile part = tile::cast<std::int32_t>(below * (tile::cast<std::uint32_t>(amount) << 7) >> 16);
@@ -228,9 +244,9 @@ Tile sharpened_in_16_bits(const Output& z, const Input& x, const Weights& weight
   return tile::cast<std::uint8_t>(middle + ((about + turned) >> 5));
 }
 
-Tile sharpened_in_64_bits(const Output& z, const Input& x, const Weights& weights, int step) {
-  const Tile amount = tile::cast<std::int64_t>(tile::detail::scalar(0));
-  const Tile blur = blurred(z, x, weights, step);
+Tile sharpened_in_64_bits(const Output& z, const Input& x, const Taps& taps, int step) {
+  const Tile amount = tile::cast<std::int64_t>(tile::detail::scalar(taps.scalars()));
+  const Tile blur = blurred(z, x, taps, step);
   const Tile middle = tile::cast<std::int32_t>(tile::load_like(x, z));
   const Tile detail = tile::cast<std::int64_t>((middle << 16) - tile::cast<std::int32_t>(blur));
   const Tile sum = (tile::cast<std::int64_t>(middle) << 24) + amount * detail;
@@ -245,20 +261,22 @@ Plan plan_sharpen(const Call& call) {
   const int bits = fixed_amount >= 0 && fixed_amount <= most_in_16_bits ? 16
                    : std::abs(fixed_amount) <= most_in_32_bits          ? 32
                                                                         : 64;
-  const std::string variant = text(weights.to_string(), weights.is_fixed() ? text(" bits ", bits) : "");
-  Plan plan = rows_plan(image, variant, [weights, bits, step = image.step()] {
+  const Taps taps(weights);
+  const std::string variant = text(taps.variant(), taps.is_fixed ? text(" bits ", bits) : "");
+  Plan plan = rows_plan(image, variant, [taps, bits, step = image.step()] {
     const Output z;
     const Input x(0);
-    if (weights.is_fixed()) {
+    if (taps.is_fixed) {
       const auto sharpened = bits == 16   ? sharpened_in_16_bits
                              : bits == 32 ? sharpened_in_32_bits
                                           : sharpened_in_64_bits;
-      return z.store(sharpened(z, x, weights, step));
+      return z.store(sharpened(z, x, taps, step));
     }
     const Tile middle = tile::load_like(x, z);
-    z.store(middle + tile::detail::scalar(0) * (middle - blurred(z, x, weights, step)));
+    z.store(middle + tile::detail::scalar(taps.scalars()) * (middle - blurred(z, x, taps, step)));
   });
-  plan.scalars = {weights.is_fixed() ? integer_scalar("amount", fixed_amount, s32) : number_scalar("amount", amount)};
+  plan.scalars = scalars_of(weights);
+  plan.scalars.push_back(taps.is_fixed ? integer_scalar("amount", fixed_amount, s32) : number_scalar("amount", amount));
   return plan;
 }
 

@@ -160,6 +160,35 @@ TEST(KernelCalls, A_kernel_takes_extents_of_1_as_it_takes_any_other) {
   }
 }
 
+TEST(KernelCalls, A_new_sigma_needs_no_new_program) {
+  for (const DType dtype : {u8, f32}) {
+    const Buffer x = device().zeros({9, 9}, dtype), z = device().zeros({9, 9}, dtype);
+    for (const char* kernel : {"gaussian_blur", "sharpen"}) {
+      const auto run = [&](double sigma) { device().run(kernel, {x}, z, {{"radius", 4}, {"sigma", sigma}}); };
+      run(2);
+      EXPECT_EQ(compilations_of([&] {
+                  for (int i = 1; i <= 20; ++i) run(2 + 0.01 * i);
+                }),
+                0U)
+          << kernel << " " << to_string(dtype);
+    }
+  }
+}
+
+TEST(KernelCalls, A_new_sigma_of_a_fused_pipeline_needs_no_new_program) {
+  const Shape shape{9, 9, 4};
+  const Buffer x = device().zeros(shape, u8), z = device().zeros(shape, u8);
+  Pipeline pipeline(device());
+  const Buffer blurred = pipeline.temporary(shape, u8);
+  pipeline.add("gaussian_blur", {x}, blurred, {{"radius", 3}, {"sigma", pipeline.param("sigma", 1.5)}});
+  pipeline.add("sharpen", {blurred}, z, {{"sigma", pipeline.param("sharp", 1.5)}});
+  pipeline.run();
+  EXPECT_EQ(compilations_of([&] {
+              for (int i = 1; i <= 20; ++i) pipeline.run({{"sigma", 1.5 + 0.01 * i}, {"sharp", 1.5 + 0.02 * i}});
+            }),
+            0U);
+}
+
 TEST(KernelCalls, The_same_program_in_two_kernels_is_compiled_once) {
   const auto body = [](tile::Out<float> z, tile::In<float> x) { z.store(load_like(x, z) * 0.8125F); };
   const Buffer x = counting({4}), z = device().empty({4});
