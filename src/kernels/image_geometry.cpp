@@ -4,8 +4,11 @@
 #include "core/text.hpp"
 #include "kernels/image.hpp"
 
+#include <algorithm>
 #include <array>
 #include <iterator>
+#include <limits>
+#include <string>
 
 namespace tessera::kernels {
 
@@ -80,16 +83,31 @@ void check_like_input_but_size(const Call& call) {
 
 // --- resize
 
-void resize_body(std::string_view method) {
+// The pixel in which the centre of a point lies, (2 * index + 1) * in / (2 * out), the same on every device: estimated
+// in f32 and put right by what is left. That is small, so that it is right in 32 bits also where its parts wrap around.
+Tile nearest_place(const Tile& index, const Index& in, const Index& out, bool is_long) {
+  const Tile i = tile::cast<std::int32_t>(index), size = tile::cast<std::int32_t>(in);
+  const Tile step = 2 * tile::cast<std::int32_t>(out);
+  const auto rest_of = [&](const Tile& place) { return (2 * i + 1) * size - place * step; };
+  Tile place = tile::cast<std::int32_t>(scaled_center(index, in, out));
+  if (is_long) place = place + tile::cast<std::int32_t>(as_float(rest_of(place)) / as_float(step));
+  const Tile rest = rest_of(place);
+  return tile::cast<std::int64_t>(place + tile::cast<std::int32_t>(rest >= step) - tile::cast<std::int32_t>(rest < 0));
+}
+
+// An estimate in f32 is off by 1 at most below that.
+constexpr std::int64_t longest_at_once = std::int64_t{1} << 20;
+
+bool is_long(const Image& image) { return std::max(image.height, image.width) > longest_at_once; }
+
+void resize_body(std::string_view method, bool is_long) {
   const Output z;
   const Input x(0);
   const auto load = [&](const Tile& row, const Tile& column) {
     return z.rank() == 2 ? x.at({row, column}, Border::clamp) : x.at({row, column, z.index(2)}, Border::clamp);
   };
   if (method == "nearest") {
-    const auto nearest = [&](int axis) {
-      return tile::cast<std::int64_t>(tile::floor(scaled_center(z.index(axis), x.dim(axis), z.dim(axis))));
-    };
+    const auto nearest = [&](int axis) { return nearest_place(z.index(axis), x.dim(axis), z.dim(axis), is_long); };
     return z.store(load(nearest(0), nearest(1)));
   }
   const auto place = [&](int axis) { return place_of(z.index(axis), x.dim(axis), z.dim(axis)); };
@@ -105,8 +123,10 @@ Plan plan_resize(const Call& call) {
   Plan plan;
   plan.shapes = {out.grid(), in.grid()};
   if (in.channels != 1) plan.fixed = {{0, 2}, {1, 2}};
-  plan.variant = call["method"].string();
-  plan.body = [method = plan.variant] { resize_body(method); };
+  const std::string method(call["method"].string());
+  const bool is_any_long = is_long(in) || is_long(out);
+  plan.variant = text(method, is_any_long ? " long" : "");
+  plan.body = [method, is_any_long] { resize_body(method, is_any_long); };
   return plan;
 }
 
@@ -128,11 +148,20 @@ Plan plan_crop(const Call& call) {
   const Image in(*call.inputs[0].shape), out(*call.output.shape);
   Plan plan;
   plan.shapes = {out.rows(), in.rows()};
-  plan.scalars = {integer_scalar("top", call["top"].integer, s64),
-                  integer_scalar("left", call["left"].integer * in.channels, s64)};
+  const std::int64_t top = call["top"].integer, left = call["left"].integer * in.channels;
+  const bool is_small = std::max(top, left) <= std::numeric_limits<std::int32_t>::max();
+  const DType dtype = is_small ? s32 : s64;
+  plan.scalars = {integer_scalar("top", top, dtype), integer_scalar("left", left, dtype)};
+  plan.variant = is_small ? "" : "wide";
   plan.body = [] {
     const Output z;
-    z.store(Input(0).at({z.index(0) + tile::detail::scalar(0), z.index(1) + tile::detail::scalar(1)}));
+    const Input x(0);
+    // It is inside anyway; so said, a device that has no 64-bit numbers sees it.
+    const auto from = [&](int axis) {
+      const Tile start = tile::cast<std::int64_t>(tile::detail::scalar(axis));
+      return z.index(axis) + tile::min(tile::max(start, 0), x.dim(axis));
+    };
+    z.store(x.at({from(0), from(1)}));
   };
   return plan;
 }

@@ -181,14 +181,6 @@ Kernel randn() {
       .plan = [](const Call& call) { return random_plan(call, randn_body, call["mean"].number, call["std"].number); }};
 }
 
-// a / b of whole numbers, towards zero, for quotients below 2^20: estimated in f32 and put right, since processors have
-// no vectors of integer divisions.
-Tile small_quotient(const Tile& a, const Tile& b) {
-  const Tile estimate = tile::cast(tile::cast(a, f32) / tile::cast(b, f32), s64);
-  const Tile rest = a - estimate * b;
-  return estimate + select(rest >= b, 1, 0) - select(rest < 0, 1, 0);
-}
-
 // The output is seen as [H, W*4].
 void gradient_body() {
   const tile::Output z;
@@ -197,7 +189,7 @@ void gradient_body() {
   const Tile coordinate = select(is_red, place >> 2, z.index(0));
   const Tile steps = select(is_red, z.dim(1) >> 2, z.dim(0)) - 1;
   // Rounded to the nearest; one pixel alone has the coordinate 0.
-  const Tile ramp = small_quotient(510 * coordinate + steps, tile::max(2 * steps, 1));
+  const Tile ramp = small_quotient(510 * coordinate + steps, tile::max(2 * steps, 1), s64);
   z.store(select(channel < 2, tile::cast(ramp, u8), select(channel == 2, scalar(0), 255)));
 }
 

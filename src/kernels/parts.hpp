@@ -1,5 +1,7 @@
 #pragma once
 
+#include <tessera/tile.hpp>
+
 #include "kernels/kernel.hpp"
 
 #include <array>
@@ -28,6 +30,14 @@ inline Plan::Scalar real_scalar(std::string_view name, DType dtype, double value
   Argument argument;
   argument.number = value;
   return {name, dtype, argument};
+}
+
+// a / b of whole numbers of a type, a not negative, for quotients below 2^20: estimated in f32 and put right, since
+// processors have no vectors of integer divisions.
+inline tile::Tile small_quotient(const tile::Tile& a, const tile::Tile& b, DType dtype) {
+  const tile::Tile estimate = tile::cast(tile::cast(a, f32) / tile::cast(b, f32), dtype);
+  const tile::Tile rest = a - estimate * b;
+  return estimate + tile::cast(rest >= b, dtype) - tile::cast(rest < 0, dtype);
 }
 
 }  // namespace tessera::kernels

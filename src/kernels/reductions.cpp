@@ -121,10 +121,42 @@ Tile mean_of_integers(const Tile& lines) {
   return tile::round_cast(tile::cast(sum, f64) / tile::cast(tile::Input(0).dim(1), f64), tile::Output().dtype());
 }
 
+// Sums of s64 need not fit one: of the upper and the lower halves there are sums of their own, good for 2^30 elements.
+Tile mean_of_s64(const Tile& lines) {
+  const Tile high = tile::reduce_sum(lines >> 32, 1), low = tile::reduce_sum(lines & 0xffffffff, 1);
+  const DType dtype = tile::Output().dtype();
+  const Tile count = tile::max(tile::Input(0).dim(1), 1);
+  if (is_float(dtype)) {
+    return tile::cast((tile::cast(high, f64) * 0x1p32 + tile::cast(low, f64)) / tile::cast(count, f64), dtype);
+  }
+  // high = upper * count + rest, and what is left of the sum = lower * count + over, both rests from 0 to count - 1.
+  const Tile towards_zero = high / count;
+  const Tile upper = towards_zero - select(high < towards_zero * count, 1, 0);
+  const Tile left = ((high - upper * count) << 32) + low;
+  const Tile lower = left / count, over = 2 * (left - lower * count);
+  const Tile below = (upper << 32) + lower;
+  const Tile upwards = select(below >= 0, 1, 0);  // what a half is
+  return below + select(over + upwards > count, 1, 0);
+}
+
+// Of u8, whose sums and what they are compared with fit s32.
+constexpr std::int64_t most_in_s32 = std::int64_t{1} << 23;
+Tile mean_of_few_u8(const Tile& lines) {
+  const Tile count = tile::cast(tile::max(tile::Input(0).dim(1), 1), s32);
+  return tile::cast(small_quotient(tile::reduce_sum(tile::cast(lines, s32), 1) + (count >> 1), count, s32), u8);
+}
+
 Plan plan_mean(const Call& call) {
   const DType dtype = call.inputs[0].dtype;
   check_dtype_in(call, call.output.dtype, text("the mean of ", to_string(dtype), " elements"), means_of(dtype));
-  return reduction_plan(call, is_float(dtype) ? mean_of_floats : mean_of_integers);
+  if (is_float(dtype)) return reduction_plan(call, mean_of_floats);
+  if (dtype == s64) return reduction_plan(call, mean_of_s64);
+  if (call.output.dtype != u8 || reduced_lines(call).extent > most_in_s32) {
+    return reduction_plan(call, mean_of_integers);
+  }
+  Plan plan = reduction_plan(call, mean_of_few_u8);
+  plan.variant = "few";
+  return plan;
 }
 
 Plan plan_max(const Call& call) {

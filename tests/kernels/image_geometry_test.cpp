@@ -26,6 +26,31 @@ TEST(Resize, Nearest) {
       {1, 2, 3, 4}, 0);
 }
 
+// Where the centre of a point lies on the boundary of two pixels, it is the second's.
+TEST(Resize, NearestIsExact) {
+  for (const int in : {1, 2, 3, 7, 20, 1000, 4097}) {
+    for (const int out : {1, 2, 3, 41, 82, 123, 999, 5001}) {
+      std::vector<float> row(static_cast<std::size_t>(in));
+      for (std::size_t i = 0; i < row.size(); ++i) row[i] = static_cast<float>(i);
+      const auto z = run<float>("resize", {1, out}, {{"method", "nearest"}}, Floats{{1, in}, row});
+      for (int i = 0; i < out; ++i) {
+        ASSERT_EQ(z[static_cast<std::size_t>(i)], static_cast<float>((2 * i + 1) * in / (2 * out)))
+            << in << " to " << out << " at " << i;
+      }
+    }
+  }
+}
+
+TEST(Resize, NearestOfLongRows) {
+  const std::int64_t in = 5'000'001, out = 7'000'003;
+  std::vector<float> row(static_cast<std::size_t>(in));
+  for (std::size_t i = 0; i < row.size(); ++i) row[i] = static_cast<float>(i);
+  const auto z = run<float>("resize", {1, out}, {{"method", "nearest"}}, Floats{{1, in}, row});
+  for (std::int64_t i = 0; i < out; ++i) {
+    ASSERT_EQ(z[static_cast<std::size_t>(i)], static_cast<float>((2 * i + 1) * in / (2 * out))) << i;
+  }
+}
+
 TEST(Resize, Bicubic) {
   // At 0.25 and 0.75 between two elements: -0.10546875, 0.87890625, 0.26171875, -0.03515625.
   expect_near(run<float>("resize", {1, 4}, {{"method", "bicubic"}}, Floats{{1, 2}, {0, 100}}),

@@ -84,7 +84,6 @@ TYPED_TEST(ReductionsInteger, Sums_wrap_around_and_means_do_not) {
   using T = TypeParam;
   constexpr T greatest = Limits<T>::max();
   EXPECT_EQ(run<T>("reduce_sum", {make<T>({greatest, 1})}, {}), std::vector<T>{Limits<T>::min()});
-  if (sizeof(T) == 8) return;
   EXPECT_EQ(run<T>("reduce_mean", {make<T>({greatest, greatest, greatest})}, {}), std::vector<T>{greatest});
   EXPECT_EQ(run<T>("reduce_mean", {make<T>({1, 2})}, {}), std::vector<T>{2});
   EXPECT_EQ(run<float>("reduce_mean", {make<T>({1, 2})}, {}), std::vector<float>{1.5F});
@@ -104,6 +103,33 @@ TYPED_TEST(Rows, Of_millions_are_summed_as_well_as_short_ones) {
   expect_totals(run<T>("reduce_mean", {make<T>(tenths)}, {}), 1.0 / count);
   expect_totals(run<T>("reduce_sum", {make<T>(tenths, {4, count})}, {4}), 1);
   expect_totals(run<T>("reduce_sum", {make<T>(tenths, {count, 4})}, {4}, {{"axis", 0}}), 1);
+}
+
+TEST(ReduceMean, Of_s64_is_exact) {
+  using List = std::vector<std::int64_t>;
+  constexpr std::int64_t big = std::int64_t{1} << 62, least = Limits<std::int64_t>::min();
+  const auto mean = [](const List& x) { return run<std::int64_t>("reduce_mean", {make<std::int64_t>(x)}, {})[0]; };
+  EXPECT_EQ(mean({big, big, big}), big);
+  EXPECT_EQ(mean({big + 1}), big + 1);
+  EXPECT_EQ(mean({least, least + 2}), least + 1);
+  EXPECT_EQ(mean({least, Limits<std::int64_t>::max()}), -1);  // -1/2
+  EXPECT_EQ(mean({1, 2}), 2);                                 // halves go away from zero
+  EXPECT_EQ(mean({-1, -2}), -2);
+  EXPECT_EQ(mean({-1, -1, -2}), -1);
+  EXPECT_EQ(mean({5, 6, 6}), 6);
+  EXPECT_EQ(run<double>("reduce_mean", {make<std::int64_t>({big, big, big})}, {}), std::vector<double>{0x1p62});
+}
+
+TEST(ReduceMean, Of_u8_is_rounded_to_the_nearest) {
+  for (std::int64_t count : {1, 2, 3, 7, 64, 255, 1000}) {
+    for (int sum = 0; sum < 40; ++sum) {
+      std::vector<std::uint8_t> x(static_cast<std::size_t>(count), 200);
+      for (int i = 0; i < sum; ++i) ++x[static_cast<std::size_t>(i) % x.size()];
+      const auto expected =
+          static_cast<std::uint8_t>(std::lround(200 + static_cast<double>(sum) / static_cast<double>(count)));
+      EXPECT_EQ(run<std::uint8_t>("reduce_mean", {make<std::uint8_t>(x)}, {})[0], expected) << count << " " << sum;
+    }
+  }
 }
 
 TEST(ReduceSum, May_have_a_wider_type) {

@@ -120,8 +120,11 @@ Range Ranges::binary(const Op& op) const {
       return made(op, sum(a.low, negated(b.high)), sum(a.high, negated(b.low)));
     case Code::mul:
       return multiplied(op);
-    case Code::min:
-      return made(op, std::min(a.low, b.low), std::min(a.high, b.high));
+    case Code::min: {
+      Range least = made(op, std::min(a.low, b.low), std::min(a.high, b.high));
+      if ((a.is_place && b.low >= 0) || (b.is_place && a.low >= 0)) least.is_place = true;  // from 0 to a place
+      return least;
+    }
     case Code::max:
       return made(op, std::max(a.low, b.low), std::max(a.high, b.high));
     case Code::div: {

@@ -22,11 +22,11 @@ double cubic(double distance) {
   return 0;
 }
 
-// The place is computed in f32, as the contract says.
+// Between pixels the place is computed in f32, as the contract says.
 Taps taps(const std::string& method, std::int64_t i, std::int64_t in, std::int64_t out) {
+  if (method == "nearest") return {(2 * i + 1) * in / (2 * out), {1}, 0};
   const float scale = static_cast<float>(in) / static_cast<float>(out);
   const float centre = (static_cast<float>(i) + 0.5F) * scale;
-  if (method == "nearest") return {static_cast<std::int64_t>(std::floor(centre)), {1}, 0};
   const double place = centre - 0.5F;
   const double first = std::floor(place);
   const double slack = 2 * std::numeric_limits<float>::epsilon() * (std::fabs(place) + 1);

@@ -74,6 +74,12 @@ Approx sum(const Call& call, const std::vector<Real>& row) {
   });
 }
 
+// To the nearest, halves away from zero.
+Wide rounded_quotient(Wide a, Wide b) {
+  const Wide size = (2 * (a < 0 ? -a : a) + b) / (2 * b);
+  return a < 0 ? -size : size;
+}
+
 Approx mean(const Call& call, const std::vector<Real>& row) {
   const auto count = static_cast<Real>(row.size());
   if (row.empty()) return is_float(call.dtype) ? nan : Real{0};
@@ -83,9 +89,10 @@ Approx mean(const Call& call, const std::vector<Real>& row) {
     if (!std::isfinite(value)) return {value, total.slack};
     return {value, total.slack / count + epsilon(call.dtype) * std::fabs(value)};
   }
-  const auto total = static_cast<double>(wrapped<std::int64_t>(integer_sum(row)));
-  const double value = total / static_cast<double>(row.size());
-  return {value, is_float(call.dtype) ? 3 * epsilon(call.dtype) * std::fabs(value) : 0};
+  const Wide total = integer_sum(row);
+  if (!is_float(call.dtype)) return static_cast<Real>(rounded_quotient(total, static_cast<Wide>(row.size())));
+  const Real value = static_cast<Real>(total) / count;
+  return {value, 3 * epsilon(call.dtype) * std::fabs(value)};
 }
 
 bool has_nan(const std::vector<Real>& row) {
