@@ -117,8 +117,8 @@ TEST(GpuProducts, Blocks_need_hardly_more_steps_than_elements) {
   Target target = target_for(Dialect::vulkan);
   target.most_steps = compile::gpu::mesa_most_steps;
   const std::int64_t dims[] = {64, 64, 64, 10000, 10000, 64};
-  const std::int64_t blocks = compile::gpu::print(program, target, Form::many).steps(program, dims);
-  EXPECT_LE(blocks, compile::gpu::print(program, target, Form::few).steps(program, dims) * 5 / 4);
+  const std::int64_t blocks = compile::gpu::print(program, target, Form::many).steps(program, dims, nullptr);
+  EXPECT_LE(blocks, compile::gpu::print(program, target, Form::few).steps(program, dims, nullptr) * 5 / 4);
   EXPECT_GE(blocks, 10000 / 4);
 }
 

@@ -128,6 +128,7 @@ std::string Printer::elementwise(Id id, const std::vector<std::string>& x) {
       }
       break;
     default:
+      note_function(op.code, in);
       value = x.size() == 1 ? unary(op, in, operand(0)) : binary(op, type, in, operand(0), operand(1));
   }
   if (op.type == Type::u8) {
@@ -147,6 +148,13 @@ std::string Printer::elementwise(Id id, const std::vector<std::string>& x) {
     }
   }
   return declare(to, in == Kept::s64 && to == Kept::s32 ? words_.cast(to, value) : value);
+}
+
+// The loops of the functions (functions.cpp), of the numbers that take longest.
+void Printer::note_function(Code code, Kept kept) {
+  const bool is_long = kept == Kept::f64 || kept == Kept::s64;
+  if (code == Code::rem && is_float(kept)) note_loop(is_long ? 265 : 37);  // 16 digits a step, up and down
+  if (code == Code::pow && !is_float(kept)) note_loop(is_long ? 16 : 8);
 }
 
 std::string Printer::unary(const ir::Op& op, Kept kept, const std::string& x) const {

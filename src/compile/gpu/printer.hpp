@@ -96,6 +96,7 @@ class Printer {
   Kept kept(ir::Id id) const { return kept_[static_cast<std::size_t>(id)]; }
   std::string as(Kept to, ir::Id id, const std::string& value) const;  // of a value whose form is another
   std::string elementwise(ir::Id id, const std::vector<std::string>& x);
+  void note_function(ir::Code code, Kept kept);
   std::string unary(const ir::Op& op, Kept kept, const std::string& x) const;
   std::string binary(const ir::Op& op, ir::Type type, Kept kept, const std::string& a, const std::string& b) const;
   std::string wrapping(Kept kept, const std::string& a, std::string_view sign, const std::string& b) const;
@@ -169,10 +170,12 @@ class Printer {
   void open_loop(const std::string& counter, const std::string& first, const std::string& count, int step,
                  std::vector<ir::Id> extents);
   void close_loop();
+  // A loop inside of a function that is called.
+  void note_loop(std::int64_t most);
   // The same around a body that is printed for the counter; several steps in one where steps are few. Or over so many
   // at most, without extents.
   void count_up(const std::string& first, const std::string& count, int step, std::vector<ir::Id> extents,
-                const std::function<void(const std::string&)>& body, std::int64_t most = 1);
+                const std::function<void(const std::string&)>& body, std::int64_t most = 0);
   std::string name(std::string_view stem) { return core::text(stem, ++names_); }
   std::string declare(Kept kept, const std::string& value);
   std::string declare_place(const std::string& value);

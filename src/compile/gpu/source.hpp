@@ -70,7 +70,7 @@ struct Kernel {
     int around = -1;  // the loop that it is in
     std::vector<ir::Id> extents;
     std::int64_t shared_by = 1;
-    std::int64_t most = 1;  // the count, if there are no extents
+    std::int64_t most = 0;  // no more than so many, and so many if there are no extents; 0: as the extents say
   };
   std::vector<Loop> loops;
   // What a chain is made of: the text of `source` in parts. Only for Vulkan.
@@ -85,8 +85,10 @@ struct Kernel {
   };
   Parts parts;
 
-  // The steps of an invocation that does one piece of a launch.
-  std::int64_t steps(const ir::Program& program, const std::int64_t* dims) const;
+  // The steps of an invocation that does one piece of a launch, at most: uncounted, if a loop's count follows from what
+  // is in the buffers.
+  static constexpr std::int64_t uncounted = std::int64_t{1} << 40;
+  std::int64_t steps(const ir::Program& program, const std::int64_t* dims, const std::uint64_t* scalars) const;
 
   // Of a launch: how many workgroups there is work for, and what scratch memory each of those needs that are
   // dispatched. Fewer may be dispatched: each goes on with the next piece of work.

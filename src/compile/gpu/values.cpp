@@ -63,6 +63,10 @@ void Printer::close_loop() {
   close();
 }
 
+void Printer::note_loop(std::int64_t most) {
+  result_.loops.push_back({open_loops_.empty() ? -1 : open_loops_.back(), {}, 1, most});
+}
+
 void Printer::count_up(const std::string& first, const std::string& count, int step, std::vector<Id> extents,
                        const std::function<void(const std::string&)>& body, std::int64_t most) {
   constexpr int at_once = 4;
@@ -75,7 +79,7 @@ void Printer::count_up(const std::string& first, const std::string& count, int s
   line(text("int ", k, " = ", first, ";"));
   const int around = open_loops_.empty() ? -1 : open_loops_.back();
   open_loops_.push_back(static_cast<int>(result_.loops.size()));
-  result_.loops.push_back({around, std::move(extents), static_cast<std::int64_t>(step) * at_once, most});
+  result_.loops.push_back({around, extents, static_cast<std::int64_t>(step) * at_once, most});
   open(text("for (; ", k, " + ", (at_once - 1) * step, " < ", count, "; ", k, " += ", at_once * step, ")"));
   for (int i = 0; i < at_once; ++i) {
     open("");
@@ -84,7 +88,7 @@ void Printer::count_up(const std::string& first, const std::string& count, int s
   }
   close_loop();
   if (is_number(count) && std::atoll(count.c_str()) % (at_once * step) == 0 && first == "0") return;
-  result_.loops.push_back({around, {}, 1});
+  result_.loops.push_back({around, std::move(extents), step, at_once - 1});
   open_loops_.push_back(static_cast<int>(result_.loops.size()) - 1);
   open(text("for (; ", k, " < ", count, "; ", k, " += ", step, ")"));
   body(k);

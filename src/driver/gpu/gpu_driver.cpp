@@ -427,7 +427,8 @@ class GpuDriver final : public Driver {
     check_steps(executable.program(), launch, kernel, (grid.groups + groups - 1) / groups);
     call.arguments = kernel.arguments(executable.program(), launch.dims.data(), launch.scalars.data(), grid);
     if (parts) {
-      parts->push_back({&kernel, grid.groups <= 1, kernel.steps(executable.program(), launch.dims.data())});
+      const std::int64_t steps = kernel.steps(executable.program(), launch.dims.data(), launch.scalars.data());
+      parts->push_back({&kernel, grid.groups <= 1, steps});
     }
     return call;
   }
@@ -449,10 +450,13 @@ class GpuDriver final : public Driver {
                    std::int64_t pieces) const {
     const std::int64_t most = api_->target().most_steps;
     if (most == 0) return;
-    const std::int64_t steps = kernel.steps(program, launch.dims.data());
+    const std::int64_t steps = kernel.steps(program, launch.dims.data(), launch.scalars.data());
     if (steps <= most / std::max<std::int64_t>(1, pieces)) return;
-    throw Error(Errc::unsupported, text("[", program.name, "] needs about ", steps, " steps of loops an invocation, ",
-                                        info_.name, " (", info_.backend, ") stops after ", most));
+    const std::string needs = steps < compile::gpu::Kernel::uncounted
+                                  ? text("needs about ", steps, " steps of loops an invocation")
+                                  : "has a loop whose steps cannot be told before it runs";
+    throw Error(Errc::unsupported, text("[", program.name, "] ", needs, ", ", info_.name, " (", info_.backend,
+                                        ") stops an invocation after ", most));
   }
 
   void give_back_scratch(std::uint64_t ended) {
