@@ -83,6 +83,8 @@ class Driver {
   virtual void fill_zero(std::byte* to, std::size_t bytes) = 0;
   // Where the host can address the block directly; null where it cannot.
   virtual std::byte* host_address(std::byte* address) = 0;
+  // Gives back memory that the driver keeps for itself without need, and says how many bytes.
+  virtual std::size_t trim() { return 0; }
 
   // Work. compile returns at once: what takes time is done by the first thread that calls pieces() or launch(), while
   // others that need it too wait there. The same program gives the same executable, which lives as long as the driver.

@@ -71,7 +71,7 @@ MemoryPool::Block MemoryPool::allocate(DType dtype, const Shape& shape) {
 driver::Driver::Block MemoryPool::take_from_device(std::size_t size, DType dtype, const Shape& shape) {
   try {
     driver::Driver::Block fresh = driver_.allocate(size);
-    if (!fresh.address && trim_locked() != 0) fresh = driver_.allocate(size);
+    if (!fresh.address && trim_locked() + driver_.trim() != 0) fresh = driver_.allocate(size);
     if (!fresh.address) throw Error(Errc::out_of_memory, "the device has no more");
     return fresh;
   } catch (const Error& error) {
@@ -123,7 +123,7 @@ std::size_t MemoryPool::kept_bytes() const noexcept {
 
 std::size_t MemoryPool::trim() {
   const std::scoped_lock lock(mutex_);
-  return trim_locked();
+  return trim_locked() + driver_.trim();
 }
 
 std::size_t MemoryPool::trim_locked() noexcept {

@@ -4,10 +4,12 @@
 
 #include "compile/dump.hpp"
 #include "core/text.hpp"
+#include "driver/gpu/exit_safe_driver.hpp"
 #include "ir/analysis.hpp"
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <deque>
 #include <limits>
 #include <map>
@@ -121,43 +123,63 @@ class AddressSpace {
   std::uintptr_t next_ = alignment;
 };
 
-// Scratch memory, kept for the next launch that needs as much.
+struct Scratch {
+  std::unique_ptr<Memory> memory;
+  std::size_t bytes = 0;
+};
+
+// Scratch memory, kept for the next launch that needs about as much.
 class ScratchPool {
  public:
   explicit ScratchPool(Api& api) : api_(api) {}
 
-  std::unique_ptr<Memory> take(std::size_t bytes) {
+  Scratch take(std::size_t wanted) {
+    const std::size_t bytes = rounded(wanted);
     {
       const std::scoped_lock lock(mutex_);
-      const auto found = free_.find(bytes);
-      if (found != free_.end()) {
-        std::unique_ptr<Memory> memory = std::move(found->second);
-        free_.erase(found);
-        return memory;
-      }
+      const auto found = free_.lower_bound(bytes);
+      if (found != free_.end() && found->first / 2 <= bytes) return take_out(found);
     }
-    if (auto memory = api_.allocate(bytes)) return memory;
-    {
-      const std::scoped_lock lock(mutex_);
-      free_.clear();
-    }
+    if (auto memory = api_.allocate(bytes)) return {std::move(memory), bytes};
+    trim();
     auto memory = api_.allocate(bytes);
     if (!memory) {
       throw Error(Errc::out_of_memory, text("no scratch memory on ", api_.info().name, ": ", bytes, " bytes asked"));
     }
-    return memory;
+    return {std::move(memory), bytes};
   }
-  void give_back(std::unique_ptr<Memory> memory, std::size_t bytes) {
+  void give_back(Scratch scratch) {
     const std::scoped_lock lock(mutex_);
-    free_.emplace(bytes, std::move(memory));
-    if (free_.size() > most_kept) free_.erase(free_.begin());
+    kept_ += scratch.bytes;
+    free_.emplace(scratch.bytes, std::move(scratch.memory));
+    while (kept_ > most_kept) take_out(std::prev(free_.end()));
+  }
+  std::size_t trim() {
+    const std::scoped_lock lock(mutex_);
+    free_.clear();
+    return std::exchange(kept_, 0);
   }
 
  private:
-  static constexpr std::size_t most_kept = 16;
+  using Free = std::multimap<std::size_t, std::unique_ptr<Memory>>;
+
+  // To four sizes between a power of two and the next.
+  static std::size_t rounded(std::size_t bytes) {
+    const std::size_t unit = std::max<std::size_t>(alignment, std::bit_floor(bytes) / 4);
+    return (bytes + unit - 1) / unit * unit;
+  }
+  Scratch take_out(Free::iterator found) {
+    Scratch scratch{std::move(found->second), found->first};
+    free_.erase(found);
+    kept_ -= scratch.bytes;
+    return scratch;
+  }
+
+  static constexpr auto most_kept = static_cast<std::size_t>(most_scratch);
   Api& api_;
   std::mutex mutex_;
-  std::multimap<std::size_t, std::unique_ptr<Memory>> free_;
+  Free free_;
+  std::size_t kept_ = 0;  // bytes of it
 };
 
 // Kernels that were made one (compile::gpu::chain), by what they are and which of their memory is the same. Kept as
@@ -254,11 +276,6 @@ class Chains {
   std::map<Key, Code> known_;
 };
 
-struct Scratch {
-  std::unique_ptr<Memory> memory;
-  std::size_t bytes;
-};
-
 class GpuRecording final : public driver::Recording {
  public:
   std::unique_ptr<gpu::Recording> recording;  // null: there is nothing to do
@@ -305,6 +322,8 @@ class GpuDriver final : public Driver {
     std::byte* start = memory->host_address();
     return start ? start + offset : nullptr;
   }
+
+  std::size_t trim() override { return scratch_.trim(); }
 
   const Executable& compile(const ir::Program& program) override {
     compile::gpu::check_types(program, api_->target());
@@ -369,7 +388,7 @@ class GpuDriver final : public Driver {
     each_chain(parts, [&](std::size_t first, std::size_t count) {
       if (count > 1) chains_.prepare(std::span(parts).subspan(first, count), std::span(calls).subspan(first, count));
     });
-    for (Scratch& taken : scratch) scratch_.give_back(std::move(taken.memory), taken.bytes);
+    for (Scratch& taken : scratch) scratch_.give_back(std::move(taken));
   } catch (const Error&) {
     // There may be no memory for a moment. What is not prepared is recorded call by call.
   }
@@ -420,7 +439,7 @@ class GpuDriver final : public Driver {
       const std::int64_t each = std::max<std::int64_t>(grid.scratch_bytes, 4);
       groups = std::clamp<std::int64_t>(most_scratch / each, 1, groups);
       const auto bytes = static_cast<std::size_t>(each * groups);
-      scratch.push_back({scratch_.take(bytes), bytes});
+      scratch.push_back(scratch_.take(bytes));
       call.buffers.push_back(scratch.back().memory.get());
     }
     call.groups = static_cast<std::uint32_t>(groups);
@@ -463,7 +482,7 @@ class GpuDriver final : public Driver {
     const std::scoped_lock lock(mutex_);
     std::erase_if(in_use_, [&](auto& used) {
       if (used.first > ended) return false;
-      for (Scratch& scratch : used.second) scratch_.give_back(std::move(scratch.memory), scratch.bytes);
+      for (Scratch& scratch : used.second) scratch_.give_back(std::move(scratch));
       return true;
     });
   }
@@ -481,7 +500,7 @@ class GpuDriver final : public Driver {
 }  // namespace
 
 std::unique_ptr<Driver> make_gpu_driver(std::unique_ptr<Api> api, std::string backend) {
-  return std::make_unique<GpuDriver>(std::move(api), std::move(backend));
+  return make_exit_safe_driver(std::make_unique<GpuDriver>(std::move(api), std::move(backend)));
 }
 
 }  // namespace tessera::driver::gpu
