@@ -125,6 +125,7 @@ class ExitSafeDriver final : public Driver {
   const DeviceInfo& info() const override { return below_->info(); }
   bool has_queue() const noexcept override { return below_->has_queue(); }
   const Executable& compile(const ir::Program& program) override { return below_->compile(program); }
+  std::size_t most_buffers() const noexcept override { return below_->most_buffers(); }
 
   Block allocate(std::size_t bytes) override {
     return inside([&] { return below_->allocate(bytes); });
