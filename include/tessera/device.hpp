@@ -69,8 +69,12 @@ struct KernelInfo {
   std::vector<ParamInfo> params;
   std::vector<DType> dtypes;  // of the output
   std::string documentation;  // one line
+  // Its other names. Those of built-in kernels are free for kernels of the program's own, but for multiply, scalar_mul
+  // and blur.
+  std::vector<std::string> aliases;
 };
-// "fill(value: number = 0)  value; …"; "softmax(x; axis: integer = -1) for f32, f64  …" if it does not take all types.
+// "fill(value: number = 0)  value; …"; "softmax(x; axis: integer = -1) for f32, f64  …" if it does not take all types;
+// "…, also add" at the end if it has other names.
 TESSERA_API std::string to_string(const KernelInfo& kernel);
 
 // A processor that runs commands: a shared handle. Any thread may use any device.

@@ -136,7 +136,7 @@ TESSERA_API Tile ceil(const Tile& x);
 TESSERA_API Tile round(const Tile& x);  // halves away from zero
 TESSERA_API Tile min(const Tile& a, const Tile& b);
 TESSERA_API Tile max(const Tile& a, const Tile& b);
-TESSERA_API Tile fma(const Tile& a, const Tile& b, const Tile& c);  // a * b + c
+TESSERA_API Tile fma(const Tile& a, const Tile& b, const Tile& c);  // a * b + c; rounded in between or not
 
 // To another element type. What does not fit becomes the nearest that does, NaN becomes 0. From floats to integers
 // cast goes towards zero, round_cast to the nearest, halves away from zero.

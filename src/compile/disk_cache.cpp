@@ -100,7 +100,11 @@ bool is_ours(std::string_view name) {
 DiskCache::DiskCache(fs::path folder, std::uint64_t limit) : folder_(std::move(folder)), limit_(limit) {}
 
 fs::path DiskCache::default_folder() {
-  if (const char* own = std::getenv("TESSERA_CACHE_DIR")) return std::string_view(own) == "off" ? "" : own;
+  if (const char* own = std::getenv("TESSERA_CACHE_DIR")) {
+    if (std::string_view(own).empty() || std::string_view(own) == "off") return {};
+    std::error_code unknown;  // where the process is; a place of its own stays the same when that changes
+    return fs::absolute(own, unknown);
+  }
   const auto under = [](const char* name, const char* rest) {
     const char* folder = std::getenv(name);
     return folder && *folder == '/' ? fs::path(folder) / rest : fs::path();

@@ -36,8 +36,9 @@ std::string_view nearest(std::string_view name, std::span<const std::string_view
   std::size_t best_distance = std::max<std::size_t>(2, name.size() / 3) + 1;
   for (std::string_view candidate : candidates) {
     std::size_t distance = edit_distance(name, candidate);
-    // "add" means "elementwise_add" although it is many letters away.
-    if (name.size() >= 3 && candidate.find(name) != std::string_view::npos)
+    // "add" means "elementwise_add" although it is many letters away, and "kernel_size" means "kernel".
+    const bool is_part = name.size() >= 3 && candidate.find(name) != std::string_view::npos;
+    if (is_part || (candidate.size() >= 3 && name.starts_with(candidate)))
       distance = std::min<std::size_t>(distance, 2);
     if (distance < best_distance) {
       best = candidate;

@@ -35,14 +35,21 @@ Plan plan_of_one_type(const Call& call, std::function<void()> body) {
   return pointwise_plan(call, std::move(body));
 }
 
-Kernel binary(std::string name, std::vector<std::string> aliases, std::string documentation, Binary function) {
+Kernel binary(std::string name, std::vector<std::string> nicknames, std::string documentation, Binary function) {
   const auto body = [function] { tile::Output().store(function(input_like_output(0), input_like_output(1))); };
   return {.name = std::move(name),
           .inputs = {"a", "b"},
           .dtypes = to_vector(all_dtypes),
           .documentation = std::move(documentation),
-          .aliases = std::move(aliases),
+          .nicknames = std::move(nicknames),
           .plan = [body](const Call& call) { return plan_of_one_type(call, body); }};
+}
+
+Kernel multiplication() {
+  Kernel kernel = binary("elementwise_mul", {"mul"}, "a * b; integers wrap around",
+                         [](const Tile& a, const Tile& b) { return a * b; });
+  kernel.aliases = {"multiply"};
+  return kernel;
 }
 
 Kernel unary(std::string name, std::string documentation, Unary function) {
@@ -273,8 +280,7 @@ std::vector<Kernel> elementwise_kernels() {
              [](const Tile& a, const Tile& b) { return a + b; }),
       binary("elementwise_sub", {"sub"}, "a - b; integers wrap around",
              [](const Tile& a, const Tile& b) { return a - b; }),
-      binary("elementwise_mul", {"multiply", "mul"}, "a * b; integers wrap around",
-             [](const Tile& a, const Tile& b) { return a * b; }),
+      multiplication(),
       binary("elementwise_div", {"div", "divide"}, "a / b; integers towards zero, and 0 where b is 0",
              [](const Tile& a, const Tile& b) { return a / b; }),
       binary("elementwise_min", {"min", "minimum"}, "the lesser of a and b; NaN if one is NaN", tile::min),

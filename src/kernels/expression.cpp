@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 namespace tessera::kernels {
@@ -54,6 +55,13 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
+// One character, which in UTF-8 may be several bytes: all but the first begin with the bits 10.
+std::string_view first_character(std::string_view text) {
+  std::size_t size = 1;
+  while (size < text.size() && (static_cast<unsigned char>(text[size]) & 0xc0) == 0x80) ++size;
+  return text.substr(0, size);
+}
+
 class Parser {
  public:
   Parser(std::string_view kernel, std::string_view source, std::span<const std::string> inputs,
@@ -89,6 +97,7 @@ class Parser {
   void sum() { chain(sums, &Parser::product); }
   void product() { chain(products, &Parser::unary); }
   void unary();
+  bool least();
   void power();
   void primary();
   void number();
@@ -135,7 +144,8 @@ void Parser::advance() {
   } else {
     const auto symbol = std::ranges::find_if(symbols, [&](std::string_view s) { return rest.starts_with(s); });
     if (symbol == std::end(symbols))
-      fail(at_, text("unexpected character '", rest[0], "'", rest[0] == '^' ? ", a power is x ** y" : ""));
+      fail(at_,
+           text("unexpected character '", first_character(rest), "'", rest[0] == '^' ? ", a power is x ** y" : ""));
     token_ = rest.substr(0, symbol->size());
   }
 }
@@ -181,16 +191,31 @@ void Parser::chain(std::span<const Symbol> operators, void (Parser::*part)()) {
 
 void Parser::unary() {
   if (!accept("-")) return power();
+  if (least()) return;
   if (++depth_ > deepest) fail(at_, "too many things inside of each other");
   const std::size_t begin = result_.items.size();
   unary();
   --depth_;
   // -1 is a number itself, so that types without negative numbers see that it does not fit.
   Expression::Item& first = result_.items[begin];
-  if (begin + 1 < result_.items.size() || first.kind != Expression::Item::Kind::number)
-    return operation(Operation::neg);
+  const bool is_number = begin + 1 == result_.items.size() && first.kind == Expression::Item::Kind::number;
+  if (!is_number || first.integer == std::numeric_limits<std::int64_t>::min()) return operation(Operation::neg);
   first.number = -first.number;
   first.integer = -first.integer;
+}
+
+// The least of s64, which is a number of its own only with its sign. A power comes before the sign.
+bool Parser::least() {
+  constexpr std::string_view digits = "9223372036854775808";
+  if (token_ != digits) return false;
+  const std::size_t behind = source_.find_first_not_of(" \t\n\r", at_ + digits.size());
+  if (behind != std::string_view::npos && source_.substr(behind).starts_with("**")) return false;
+  result_.items.push_back({.kind = Expression::Item::Kind::number,
+                           .number = -0x1p63,
+                           .integer = std::numeric_limits<std::int64_t>::min(),
+                           .is_whole = true});
+  advance();
+  return true;
 }
 
 void Parser::power() {

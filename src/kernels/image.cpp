@@ -2,8 +2,6 @@
 
 #include "core/text.hpp"
 
-#include <cmath>
-
 namespace tessera::kernels {
 
 using core::text;
@@ -47,13 +45,6 @@ std::vector<double> checked_numbers(const Call& call, std::string_view param, st
   if (numbers.size() == count) return numbers;
   fail(call, Errc::invalid_parameter,
        text("parameter '", param, "' must be a list of ", count, " numbers, got ", to_string(*call[param].value)));
-}
-
-double checked_positive(const Call& call, std::string_view param) {
-  const double number = call[param].number;
-  if (number > 0 && std::isfinite(number)) return number;
-  fail(call, Errc::invalid_parameter,
-       text("parameter '", param, "' must be greater than 0, got ", to_string(*call[param].value)));
 }
 
 Plan::Scalar number_scalar(std::string_view name, double number) {

@@ -37,8 +37,6 @@ Image checked_colors(const Call& call, std::size_t input, std::int64_t most = 4)
 
 // The numbers of a list that must have `count` of them.
 std::vector<double> checked_numbers(const Call& call, std::string_view param, std::size_t count);
-// Errc::invalid_parameter unless it is positive and finite.
-double checked_positive(const Call& call, std::string_view param);
 
 Plan::Scalar number_scalar(std::string_view name, double number);
 Plan::Scalar integer_scalar(std::string_view name, std::int64_t integer, DType dtype);

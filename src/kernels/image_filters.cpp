@@ -178,7 +178,7 @@ Plan plan_gaussian_blur(const Call& call) {
   const Image image = checked_image_like_output(call);
   const std::int64_t radius = call["radius"].integer;
   const double automatic = static_cast<double>(std::max<std::int64_t>(radius, 1)) / 2;
-  const double sigma = call["sigma"].is_given ? checked_positive(call, "sigma") : automatic;
+  const double sigma = call["sigma"].is_given ? call["sigma"].number : automatic;
   const Weights weights = gaussian_weights(call.output.dtype, radius, sigma);
   const Taps taps(weights);
   Plan plan = rows_plan(image, taps.variant(), [taps, step = image.step()] {
@@ -255,7 +255,7 @@ Tile sharpened_in_64_bits(const Output& z, const Input& x, const Taps& taps, int
 
 Plan plan_sharpen(const Call& call) {
   const Image image = checked_image_like_output(call);
-  const Weights weights = gaussian_weights(call.output.dtype, call["radius"].integer, checked_positive(call, "sigma"));
+  const Weights weights = gaussian_weights(call.output.dtype, call["radius"].integer, call["sigma"].number);
   const double amount = call["amount"].number;
   const auto fixed_amount = static_cast<std::int64_t>(std::round(amount * 256));
   const int bits = fixed_amount >= 0 && fixed_amount <= most_in_16_bits ? 16
@@ -387,12 +387,12 @@ Plan plan_denoise(const Call& call) {
   }
   const int radius = static_cast<int>(call["radius"].integer);
   const double automatic = call.output.dtype == u8 ? 25 : 0.1;
-  const double sigma_color = call["sigma_color"].is_given ? checked_positive(call, "sigma_color") : automatic;
+  const double sigma_color = call["sigma_color"].is_given ? call["sigma_color"].number : automatic;
   Plan plan;
   plan.shapes = {image.grid(), image.grid()};
   if (image.channels != 1) plan.fixed = {{0, 2}, {1, 2}};
   plan.variant = text("radius ", radius);
-  plan.scalars = {number_scalar("space", exponent_factor(checked_positive(call, "sigma_space"))),
+  plan.scalars = {number_scalar("space", exponent_factor(call["sigma_space"].number)),
                   number_scalar("color", exponent_factor(sigma_color))};
   plan.body = [image, radius] {
     const Output z;
@@ -405,6 +405,14 @@ Plan plan_denoise(const Call& call) {
     z.store(finished(z, sum / sums.weights));
   };
   return plan;
+}
+
+ParamSpec positive(std::string name, double default_value, std::string documentation) {
+  return {.name = std::move(name),
+          .default_value = default_value,
+          .documentation = std::move(documentation),
+          .min = ParamSpec::above_zero,
+          .max = ParamSpec::greatest};
 }
 
 Kernel filter(std::string name, std::vector<ParamSpec> params, std::string documentation,
@@ -425,20 +433,20 @@ std::vector<Kernel> image_filter_kernels() {
   const ParamSpec radius = {"radius", Kind::integer, 1, "pixels to each side", 0, max_radius};
   std::vector<Kernel> kernels;
   kernels.push_back(filter("gaussian_blur",
-                           {radius, {"sigma", Kind::number, 0, "in pixels; when not given max(radius, 1) / 2"}},
+                           {radius, positive("sigma", 0.5, "in pixels; when not given max(radius, 1) / 2")},
                            "blurred with a Gaussian; u8 as OpenCV's GaussianBlur", plan_gaussian_blur));
   kernels.back().aliases = {"blur"};
   kernels.push_back(filter("sharpen",
                            {{"amount", Kind::number, 1, "how much of the detail is added", -65536, 65536},
                             radius,
-                            {"sigma", Kind::number, 1, "of the blur, in pixels"}},
+                            positive("sigma", 1, "of the blur, in pixels")},
                            "x + amount * (x - gaussian_blur(x))", plan_sharpen));
   kernels.push_back(filter("box_blur", {radius}, "the mean of the square window", plan_box_blur));
   kernels.push_back(filter("sobel", {}, "how steep each channel is: sqrt(gx^2 + gy^2); alpha is kept", plan_sobel));
   kernels.push_back(filter("denoise",
                            {{"radius", Kind::integer, 2, "pixels to each side", 1, 8},
-                            {"sigma_space", Kind::number, 2, "how far weights reach, in pixels"},
-                            {"sigma_color", Kind::number, 25, "how far weights reach in colour; 0.1 for f32"}},
+                            positive("sigma_space", 2, "how far weights reach, in pixels"),
+                            positive("sigma_color", 25, "how far weights reach in colour; 0.1 for f32")},
                            "bilateral filter: the mean of near pixels of a similar colour", plan_denoise));
   return kernels;
 }

@@ -242,7 +242,7 @@ std::vector<Kernel> image_geometry_kernels() {
   preprocess.name = "preprocess";
   preprocess.inputs = {"x"};
   preprocess.params = {
-      {"size", Kind::integers, std::vector<int>{224, 224}, "height, width; when not given the output's", 1},
+      {"size", Kind::integers, std::vector<int>{224, 224}, "height, width; when not given the output's", 1, 1 << 20},
       {"normalize", Kind::boolean, true, "whether mean and std are applied"},
       {"mean", Kind::numbers, std::vector<double>{0.485, 0.456, 0.406}, "what is subtracted, by channel"},
       {"std", Kind::numbers, std::vector<double>{0.229, 0.224, 0.225}, "what is divided by, by channel"}};

@@ -5,6 +5,7 @@
 #include "core/text.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace tessera::kernels {
 
@@ -51,9 +52,10 @@ std::string_view described(Kind kind) {
   return "unknown";
 }
 
-std::string joined(std::span<const std::string> items) {
+template <class Items>
+std::string joined(const Items& items) {
   std::string all;
-  for (const std::string& item : items) all += text(all.empty() ? "" : ", ", item);
+  for (const auto& item : items) all += text(all.empty() ? "" : ", ", item);
   return all;
 }
 
@@ -64,6 +66,7 @@ std::string written(double number) {
 }
 
 std::string range_of(const ParamSpec& spec) {
+  if (spec.is_positive()) return "greater than 0";
   if (!spec.choices.empty()) return text("one of ", joined(spec.choices));
   if (std::isinf(spec.min) && std::isinf(spec.max)) return {};
   if (std::isinf(spec.max)) return text("at least ", written(spec.min));
@@ -135,7 +138,8 @@ void check_value(const Kernel& kernel, const ParamSpec& spec, const Value& value
   }
   const auto is_allowed = [&](const Value& item) { return !item.is_number() || spec.allows(item.number()); };
   if (value.is_list() ? std::ranges::all_of(value.items(), is_allowed) : is_allowed(value)) return;
-  const bool has_both = !std::isinf(spec.min) && !std::isinf(spec.max);
+  if (spec.is_positive() && value.is_number() && value.number() > 0) wrong("finite");
+  const bool has_both = !std::isinf(spec.min) && !std::isinf(spec.max) && !spec.is_positive();
   wrong(has_both ? text("between ", written(spec.min), " and ", written(spec.max)) : range_of(spec));
 }
 
@@ -143,9 +147,9 @@ void check_value(const Kernel& kernel, const ParamSpec& spec, const Value& value
   std::vector<std::string_view> names;
   names.reserve(kernel.params.size());
   for (const ParamSpec& spec : kernel.params) names.push_back(spec.name);
-  throw Error(Errc::unknown_parameter,
-              text("[", kernel.name, "] has no parameter '", param.name, "'", core::suggestion(param.name, names),
-                   names.empty() ? "; it takes none" : ""));
+  std::string hint = core::suggestion(param.name, names);
+  if (hint.empty()) hint = names.empty() ? "; it takes none" : text("; it has ", joined(names));
+  throw Error(Errc::unknown_parameter, text("[", kernel.name, "] has no parameter '", param.name, "'", hint));
 }
 
 }  // namespace
@@ -221,7 +225,9 @@ void Kernel::bind(const Given& given, Arguments& arguments) const {
 }
 
 KernelInfo Kernel::info() const {
-  KernelInfo info{name, inputs, optional_inputs, {}, dtypes, documentation};
+  KernelInfo info{name, inputs, optional_inputs, {}, dtypes, documentation, aliases};
+  std::ranges::copy_if(nicknames, std::back_inserter(info.aliases),
+                       [&](const std::string& nickname) { return &find(nickname) == this; });
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].empty()) info.inputs[i] = text("input ", i);
   }
@@ -254,7 +260,9 @@ std::string to_string(const KernelInfo& kernel) {
       line += core::text(&dtype == kernel.dtypes.data() ? " for " : ", ", to_string(dtype));
     }
   }
-  return line + "  " + kernel.documentation;
+  line += "  " + kernel.documentation;
+  for (const std::string& alias : kernel.aliases) line += (&alias == kernel.aliases.data() ? "; also " : ", ") + alias;
+  return line;
 }
 
 }  // namespace tessera

@@ -76,6 +76,11 @@ struct ParamSpec {
   std::vector<std::string> choices = {};  // of a string
   bool is_required = false;               // there is no default
 
+  // Greater than 0 and finite: as limits.
+  static constexpr double above_zero = std::numeric_limits<double>::denorm_min();
+  static constexpr double greatest = std::numeric_limits<double>::max();
+  bool is_positive() const noexcept { return min == above_zero && max == greatest; }
+
   bool allows(double number) const noexcept {
     return (std::isinf(min) && std::isinf(max)) || (number >= min && number <= max);
   }
@@ -139,7 +144,8 @@ struct Kernel {
   std::vector<ParamSpec> params = {};
   std::vector<DType> dtypes;  // of the output: what info() tells; `plan` checks
   std::string documentation;
-  std::vector<std::string> aliases = {};
+  std::vector<std::string> aliases = {};    // its other names
+  std::vector<std::string> nicknames = {};  // names that it has until another kernel takes them
   // Checks types and shapes and says how it is done. Throws an Error that names the culprit: use the functions below.
   std::function<Plan(const Call& call)> plan;
 
@@ -183,7 +189,8 @@ Plan pointwise_plan(const Call& call, std::function<void()> body);
 const Kernel& find(std::string_view name);
 // All of them, by name.
 std::vector<const Kernel*> all();
-// Adds a kernel; one that was added before under its name is replaced, a built-in one is not: Errc::invalid_argument.
+// Adds a kernel; one that was added before under its name is replaced, a built-in one is not, but for its nicknames:
+// Errc::invalid_argument.
 const Kernel& add(Kernel kernel);
 // Makes a kernel that has no name in the registry ready for calls.
 const Kernel& adopt(Kernel kernel);

@@ -1,9 +1,11 @@
 // Kernels without inputs: what an element becomes depends on where it is.
 #include <tessera/tile.hpp>
 
+#include "core/text.hpp"
 #include "kernels/kernel.hpp"
 #include "kernels/parts.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -18,6 +20,7 @@ namespace tessera::kernels {
 
 namespace {
 
+using core::text;
 using tile::Tile;
 using tile::detail::scalar;
 
@@ -46,6 +49,24 @@ void arange_small_body() {
   z.store(tile::cast(scalar(0) + tile::cast(element_number(), s32) * scalar(1), z.dtype()));
 }
 
+// Where they leave s64: from the element on whose number is in the third scalar they are the fourth.
+void arange_saturated_body() {
+  const tile::Output z;
+  const Tile i = element_number();
+  z.store(tile::cast(select(i < scalar(2), scalar(0) + i * scalar(1), scalar(3)), z.dtype()));
+}
+
+// How many elements of a range are s64; step is not 0.
+std::int64_t elements_in_s64(std::int64_t start, std::int64_t step) {
+  const std::int64_t end =
+      step > 0 ? std::numeric_limits<std::int64_t>::max() : std::numeric_limits<std::int64_t>::min();
+  const std::uint64_t room = step > 0 ? static_cast<std::uint64_t>(end) - static_cast<std::uint64_t>(start)
+                                      : static_cast<std::uint64_t>(start) - static_cast<std::uint64_t>(end);
+  const std::uint64_t size = step > 0 ? static_cast<std::uint64_t>(step) : 0 - static_cast<std::uint64_t>(step);
+  return static_cast<std::int64_t>(std::min<std::uint64_t>(room / size, std::numeric_limits<std::int64_t>::max() - 1)) +
+         1;
+}
+
 bool is_small_range(const Argument& start, const Argument& step, std::int64_t elements) {
   constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
   const auto is_small = [](std::int64_t value) { return value >= -most && value <= most; };
@@ -65,7 +86,16 @@ Plan plan_arange(const Call& call) {
   };
   if (is_small_range(start, step, call.output.shape->elements())) return planned("small", s32, arange_small_body);
   const bool is_whole = !is_float(call.output.dtype) && start.is_integer && step.is_integer;
-  return is_whole ? planned("whole", s64, arange_whole_body) : planned("real", f64, arange_real_body);
+  if (!is_whole) return planned("real", f64, arange_real_body);
+  const std::int64_t inside =
+      step.integer == 0 ? std::numeric_limits<std::int64_t>::max() : elements_in_s64(start.integer, step.integer);
+  if (call.output.shape->elements() <= inside) return planned("whole", s64, arange_whole_body);
+  Plan plan = planned("saturated", s64, arange_saturated_body);
+  plan.scalars.push_back(whole_scalar("inside", s64, inside));
+  plan.scalars.push_back(whole_scalar(
+      "end", s64,
+      step.integer > 0 ? std::numeric_limits<std::int64_t>::max() : std::numeric_limits<std::int64_t>::min()));
+  return plan;
 }
 
 Kernel arange() {
@@ -122,13 +152,14 @@ std::pair<Tile, Tile> random_pair(const Tile& p) {
   return {fraction32(select(is_second, x[2], x[0])), fraction32(select(is_second, x[3], x[1]))};
 }
 
-// Of the last two scalars the first is added to `number` times the second.
-void store_random(const Tile& number) { tile::Output().store(scalar(2) + number * scalar(3)); }
+// Of the scalars behind the key the first is added to `number` times the second.
+Tile placed(const Tile& number) { return scalar(2) + number * scalar(3); }
 
 void uniform_body() {
   const Tile i = element_number();
   const auto [even, odd] = random_pair(i >> 1);
-  store_random(select((i & 1) == 0, even, odd));
+  // A sum may be rounded up to the end itself: the last scalar is what comes before it.
+  tile::Output().store(tile::min(placed(select((i & 1) == 0, even, odd)), scalar(4)));
 }
 
 // Box and Muller: two uniform numbers become two normal ones.
@@ -136,7 +167,7 @@ void randn_body() {
   const Tile i = element_number();
   const auto [even, odd] = random_pair(i >> 1);
   const Tile radius = sqrt(-2 * log(1 - even)), angle = 2 * std::numbers::pi * odd;
-  store_random(radius * select((i & 1) == 0, cos(angle), sin(angle)));
+  tile::Output().store(placed(radius * select((i & 1) == 0, cos(angle), sin(angle))));
 }
 
 ParamSpec seed_param() {
@@ -157,6 +188,31 @@ Plan random_plan(const Call& call, void (*body)(), double offset, double factor)
   return plan;
 }
 
+// The greatest number of a type before `end` on the way from `start`.
+double last_before(DType dtype, double start, double end) {
+  if (dtype == f64) return std::nextafter(end, start);
+  return std::nextafter(static_cast<float>(end), static_cast<float>(start));
+}
+
+Plan plan_uniform(const Call& call) {
+  const double min = call["min"].number, max = call["max"].number;
+  const DType dtype = call.output.dtype;
+  const double greatest = dtype == f32 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
+  for (const char* param : {"min", "max"}) {
+    if (std::abs(call[param].number) <= greatest) continue;
+    fail(call, Errc::invalid_parameter,
+         text("parameter '", param, "' must be a finite ", to_string(dtype), ", got ", to_string(*call[param].value)));
+  }
+  if (min > max || max - min > greatest) {
+    fail(call, Errc::invalid_parameter,
+         text("parameter 'max' must be at least 'min', and a finite ", to_string(dtype), " away from it, got ",
+              to_string(*call["max"].value), " and ", to_string(*call["min"].value)));
+  }
+  Plan plan = random_plan(call, uniform_body, min, max - min);
+  plan.scalars.push_back(real_scalar("last", dtype, last_before(dtype, min, max)));
+  return plan;
+}
+
 Kernel uniform() {
   return {.name = "uniform",
           .params = {seed_param(),
@@ -164,10 +220,7 @@ Kernel uniform() {
                      {.name = "max", .default_value = 1, .documentation = "the end, which is not reached"}},
           .dtypes = to_vector(float_dtypes),
           .documentation = "random numbers, each from min to max as likely as any other",
-          .plan = [](const Call& call) {
-            const double min = call["min"].number;
-            return random_plan(call, uniform_body, min, call["max"].number - min);
-          }};
+          .plan = plan_uniform};
 }
 
 Kernel randn() {
@@ -175,7 +228,7 @@ Kernel randn() {
       .name = "randn",
       .params = {seed_param(),
                  {.name = "mean", .default_value = 0, .documentation = "of all of them"},
-                 {.name = "std", .default_value = 1, .documentation = "the standard deviation"}},
+                 {.name = "std", .default_value = 1, .documentation = "the standard deviation", .min = 0}},
       .dtypes = to_vector(float_dtypes),
       .documentation = "random numbers of the normal distribution",
       .plan = [](const Call& call) { return random_plan(call, randn_body, call["mean"].number, call["std"].number); }};

@@ -42,6 +42,7 @@ class Registry {
     const Kernel& kept = keep(std::move(kernel));
     set(kept.name, kept, is_built_in);
     for (const std::string& alias : kept.aliases) set(alias, kept, is_built_in);
+    for (const std::string& nickname : kept.nicknames) set(nickname, kept, false);
     return kept;
   }
 

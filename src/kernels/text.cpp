@@ -165,22 +165,16 @@ Tile Evaluation::function(Operation operation) {
   return operation == Operation::fma ? fma(first, middle, last) : min(max(first, middle), last);
 }
 
-template <class T>
-bool holds(double number) {
-  return number >= static_cast<double>(std::numeric_limits<T>::min()) &&
-         number <= static_cast<double>(std::numeric_limits<T>::max());
-}
-
-bool holds(DType dtype, double number) {
+bool holds(DType dtype, std::int64_t number) {
   switch (dtype) {
     case DType::s32:
-      return holds<std::int32_t>(number);
+      return std::in_range<std::int32_t>(number);
     case DType::u32:
-      return holds<std::uint32_t>(number);
+      return std::in_range<std::uint32_t>(number);
     case DType::u8:
-      return holds<std::uint8_t>(number);
+      return std::in_range<std::uint8_t>(number);
     default:
-      return number >= -0x1p63 && number < 0x1p63;
+      return true;
   }
 }
 
@@ -189,10 +183,10 @@ DType computed_in(const Expression& expression, const Call& call) {
   const DType dtype = call.output.dtype;
   if (is_float(dtype)) return dtype;
   const bool allows = expression.is_for_integers && std::ranges::all_of(expression.items, [&](const auto& item) {
-                        return item.kind != Expression::Item::Kind::number || holds(dtype, item.number);
+                        return item.kind != Expression::Item::Kind::number || holds(dtype, item.integer);
                       });
   const bool fits = std::ranges::all_of(
-      call.arguments, [&](const Argument& argument) { return argument.is_integer && holds(dtype, argument.number); });
+      call.arguments, [&](const Argument& argument) { return argument.is_integer && holds(dtype, argument.integer); });
   return allows && fits ? dtype : DType::f64;
 }
 

@@ -234,6 +234,8 @@ TEST(Disk_cache_folder, Follows_the_environment) {
   EXPECT_EQ(DiskCache::default_folder(), "/var/cache/somebody/tessera");
   const Variable set_own("TESSERA_CACHE_DIR", "/somewhere");
   EXPECT_EQ(DiskCache::default_folder(), "/somewhere");
+  const Variable relative("TESSERA_CACHE_DIR", "here");
+  EXPECT_EQ(DiskCache::default_folder(), fs::current_path() / "here");
   const Variable off("TESSERA_CACHE_DIR", "off");
   EXPECT_EQ(DiskCache::default_folder(), "");
   const Variable empty("TESSERA_CACHE_DIR", "");

@@ -43,6 +43,15 @@ TEST_F(Dump, Steps_are_named_with_commas_or_all_at_once) {
   EXPECT_TRUE(wants("all", "gpu"));
 }
 
+TEST_F(Dump, An_unknown_step_is_told_once) {
+  setenv("TESSERA_DUMP", "ir,bogus", 1);
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(compile::dump_wants("ir"));
+  EXPECT_FALSE(compile::dump_wants("gpu"));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "TESSERA_DUMP: there is no 'bogus'; it takes ir, tiles, llvm, asm, gpu, with commas, or all\n");
+}
+
 TEST_F(Dump, The_text_for_a_GPU_is_shown) {
   float number = 1.5F;
   for (const DeviceInfo& info : Device::devices()) {

@@ -58,6 +58,11 @@ TEST(Nearest, Finds_a_name_of_which_a_part_was_given) {
   EXPECT_EQ(nearest("mul", kernels), "elementwise_mul");
 }
 
+TEST(Nearest, Finds_a_name_that_more_was_added_to) {
+  EXPECT_EQ(nearest("scale_factor", kernels), "scale");
+  EXPECT_EQ(nearest("copying", std::array<std::string_view, 1>{"co"}), "");
+}
+
 TEST(Nearest, Longer_names_may_have_more_wrong_letters) {
   EXPECT_EQ(nearest("elemntwiseadd", kernels), "elementwise_add");
   EXPECT_EQ(nearest("element_wise_mull", kernels), "elementwise_mul");

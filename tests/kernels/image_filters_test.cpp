@@ -2,6 +2,7 @@
 #include "support/images.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <random>
 
 namespace tessera::test {
@@ -65,6 +66,8 @@ TEST(GaussianBlur, RefusesWhatItCannotDo) {
   expect_error(Errc::invalid_parameter, "[gaussian_blur] parameter 'radius' must be", with({{"radius", -1}}));
   expect_error(Errc::invalid_parameter, "parameter 'sigma' must be greater than 0, got 0", with({{"sigma", 0}}));
   expect_error(Errc::invalid_parameter, "parameter 'sigma' must be greater than 0, got -1", with({{"sigma", -1.5}}));
+  expect_error(Errc::invalid_parameter, "parameter 'sigma' must be finite, got inf",
+               with({{"sigma", std::numeric_limits<double>::infinity()}}));
   expect_error(Errc::unknown_parameter, "did you mean 'radius'?", with({{"radios", 1}}));
   expect_error(Errc::shape_mismatch, "[gaussian_blur] input 0 (x) must be u8[3,1] like the output, got u8[1,3]",
                [&] { run<Byte>("gaussian_blur", {3, 1}, {}, x); });

@@ -136,8 +136,10 @@ TEST(Preprocess, RefusesWhatItCannotDo) {
   expect_error(Errc::shape_mismatch, "[preprocess] output must be f32[1,3,h,w], got f32[3,1,1]", with({3, 1, 1}, {}));
   expect_error(Errc::invalid_parameter, "[preprocess] parameter 'size' must be a list of 2 numbers, got [1, 1, 1]",
                with({1, 3, 1, 1}, {{"size", {1, 1, 1}}}));
-  expect_error(Errc::invalid_parameter, "[preprocess] parameter 'size' must be at least 1",
+  expect_error(Errc::invalid_parameter, "[preprocess] parameter 'size' must be between 1 and 1048576",
                with({1, 3, 1, 1}, {{"size", {0, 1}}}));
+  expect_error(Errc::invalid_parameter, "[preprocess] parameter 'size' must be between 1 and 1048576",
+               with({1, 3, 1, 1}, {{"size", {std::int64_t{1} << 40, std::int64_t{1} << 40}}}));
   expect_error(Errc::invalid_parameter, "[preprocess] parameter 'mean' must be a list of 3 numbers, got [1, 2]",
                with({1, 3, 1, 1}, {{"mean", {1, 2}}}));
   expect_error(Errc::invalid_parameter, "[preprocess] parameter 'normalize' must be a bool",

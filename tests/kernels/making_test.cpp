@@ -79,6 +79,24 @@ TYPED_TEST(Random, Arange_keeps_the_sign_of_a_zero) {
   EXPECT_FALSE(std::signbit(run<T>("arange", {}, {2}, {{"start", 0.0}, {"step", -1}})[0]));
 }
 
+TEST(Arange, Saturates_also_where_s64_ends) {
+  constexpr std::int64_t big = std::int64_t{1} << 62, most = std::numeric_limits<std::int64_t>::max(),
+                         least = std::numeric_limits<std::int64_t>::min();
+  using List = std::vector<std::int64_t>;
+  const auto range = [](std::int64_t start, std::int64_t step) {
+    return run<std::int64_t>("arange", {}, {4}, {{"start", start}, {"step", step}});
+  };
+  EXPECT_EQ(range(big, big), (List{big, most, most, most}));
+  EXPECT_EQ(range(-big, -big), (List{-big, least, least, least}));
+  EXPECT_EQ(range(most - 2, 1), (List{most - 2, most - 1, most, most}));
+  EXPECT_EQ(range(least + 1, -1), (List{least + 1, least, least, least}));
+  EXPECT_EQ(range(least, most), (List{least, -1, most - 1, most}));
+  EXPECT_EQ(range(most, least), (List{most, -1, least, least}));
+  EXPECT_EQ(range(most, 0), (List{most, most, most, most}));
+  EXPECT_EQ(run<std::int32_t>("arange", {}, {3}, {{"start", big}, {"step", big}}),
+            std::vector<std::int32_t>(3, std::numeric_limits<std::int32_t>::max()));
+}
+
 TEST(Arange, Is_exact_in_s64) {
   using List = std::vector<std::int64_t>;
   constexpr std::int64_t big = (1LL << 53) + 1;
@@ -133,6 +151,31 @@ TYPED_TEST(Random, Uniform) {
   EXPECT_EQ(run<T>("uniform", {}, {5, 2}), run<T>("uniform", {}, {10}));
   EXPECT_EQ(run<T>("uniform", {}, {}).size(), 1U);
   EXPECT_TRUE(run<T>("uniform", {}, {0}).empty());
+}
+
+TYPED_TEST(Random, Uniform_never_reaches_its_end) {
+  using T = TypeParam;
+  for (const auto& [min, max] : {std::pair{1000.0, 1001.0}, {-1001.0, -1000.0}, {0x1p24, 0x1p24 + 2}, {5.0, 5.0}}) {
+    for (const T x : run<T>("uniform", {}, {200000}, {{"seed", 3}, {"min", min}, {"max", max}})) {
+      ASSERT_GE(x, static_cast<T>(min));
+      ASSERT_TRUE(x < static_cast<T>(max) || min == max) << x;
+    }
+  }
+}
+
+TEST(Uniform, Refuses_ends_that_are_none) {
+  const auto with = [](double min, double max) {
+    return [=] { run<float>("uniform", {}, {4}, {{"min", min}, {"max", max}}); };
+  };
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  expect_error(Errc::invalid_parameter, "[uniform] parameter 'max' must be at least 'min'", with(2, 1));
+  expect_error(Errc::invalid_parameter, "[uniform] parameter 'max' must be a finite f32, got inf", with(0, infinity));
+  expect_error(Errc::invalid_parameter, "[uniform] parameter 'min' must be a finite f32, got nan",
+               with(std::nan(""), 1));
+  expect_error(Errc::invalid_parameter, "[uniform] parameter 'min' must be a finite f32", with(-1e39, 0));
+  expect_error(Errc::invalid_parameter, "a finite f32 away from it", with(-3e38, 3e38));
+  expect_error(Errc::invalid_parameter, "[randn] parameter 'std' must be at least 0, got -1",
+               [] { run<float>("randn", {}, {4}, {{"std", -1}}); });
 }
 
 TYPED_TEST(Random, Randn) {

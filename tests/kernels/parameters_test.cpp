@@ -110,6 +110,14 @@ TEST(Parameters, An_unknown_one_is_refused_with_the_nearest_name) {
                [] { bound({{"radios", 1}}); });
 }
 
+TEST(Parameters, An_unknown_one_that_is_like_none_is_refused_with_all_names) {
+  expect_error(Errc::unknown_parameter,
+               "[probe] has no parameter 'x'; it has amount, radius, flag, method, mean, size, seed",
+               [] { bound({{"x", 1}}); });
+  expect_error(Errc::unknown_parameter, "[probe] has no parameter 'radius_in_pixels', did you mean 'radius'?",
+               [] { bound({{"radius_in_pixels", 1}}); });
+}
+
 TEST(Parameters, The_number_of_inputs_may_vary_where_some_are_optional) {
   probe().check_count(1);
   probe().check_count(2);

@@ -363,6 +363,28 @@ TEST(KernelCalls, A_built_in_kernel_cannot_be_replaced) {
   }
 }
 
+TEST(KernelCalls, A_short_name_of_a_built_in_kernel_may_be_taken) {
+  const Buffer x = counting({2}), z = device().empty({2});
+  const auto aliases = [](std::string_view name) {
+    const std::vector<KernelInfo> kernels = device().kernels();
+    return std::ranges::find(kernels, name, &KernelInfo::name)->aliases;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(aliases("elementwise_sub"), Names{"sub"});
+  EXPECT_EQ(aliases("elementwise_mul"), (Names{"multiply", "mul"}));
+  EXPECT_EQ(aliases("scale"), Names{"scalar_mul"});
+  device().run("sub", {x, x}, z);
+  EXPECT_EQ(z.read<float>(), (std::vector<float>{0, 0}));
+  define_kernel("sub", {"x"}, "x - 1");
+  device().run("sub", {x}, z);
+  EXPECT_EQ(z.read<float>(), (std::vector<float>{0, 1}));
+  EXPECT_EQ(aliases("elementwise_sub"), Names{});
+  for (const char* name : {"multiply", "scalar_mul", "blur"}) {
+    expect_error(Errc::invalid_argument, "is a built-in kernel and cannot be replaced",
+                 [&] { define_kernel(name, {"x"}, "x"); });
+  }
+}
+
 TEST(KernelCalls, A_defined_kernel_has_parameters_with_defaults) {
   define_kernel("calls_defined", {"x"}, "x * gain + 3", {{"gain", 2.0}});
   EXPECT_EQ(first_of("calls_defined"), 5);

@@ -93,6 +93,18 @@ TEST(TextKernel, Computes_integers_as_such_where_they_can_be) {
   EXPECT_EQ(computed<std::uint8_t>("x + y", {200}, {100}), (std::vector<std::uint8_t>{44}));
 }
 
+TEST(TextKernel, Loses_no_bits_at_the_ends_of_s64) {
+  using L = std::vector<std::int64_t>;
+  constexpr std::int64_t big = (std::int64_t{1} << 62) + 1, least = std::numeric_limits<std::int64_t>::min();
+  EXPECT_EQ(computed<std::int64_t>("min(x, 9223372036854775807)", {big}), L{big});
+  EXPECT_EQ(computed<std::int64_t>("max(x, -9223372036854775808)", {-big}), L{-big});
+  EXPECT_EQ(computed<std::int64_t>("x + -9223372036854775808", {1}), L{least + 1});
+  EXPECT_EQ(computed<std::int64_t>("x + - -9223372036854775808", {1}), L{least + 1});  // wraps around
+  EXPECT_EQ(computed<std::int64_t>("x - 9223372036854775808", {0}), L{least});         // in f64
+  EXPECT_EQ(computed<double>("x + -9223372036854775808 ** 1 + -9223372036854775808", {0}),
+            (std::vector<double>{-0x1p64}));
+}
+
 TEST(TextKernel, Computes_integers_as_f64_where_they_cannot_be_and_rounds_and_saturates) {
   using I = std::vector<std::int32_t>;
   EXPECT_EQ(computed<std::int32_t>("x / 2.0", I{7, -7}), (I{4, -4}));
@@ -114,6 +126,7 @@ TEST(TextKernel, Shows_where_the_text_is_wrong) {
                  "[swish] at character 9: unknown name 'exq', did you mean 'exp'?\n"
                  "  x / (1 + exq(-x))\n"
                  "           ^");
+  expect_refused("x \xc3\x97 2", "at character 2: unexpected character '\xc3\x97'\n");
   expect_refused("x * slop", "at character 4: unknown name 'slop', did you mean 'slope'?");
   expect_refused("x +\ny * (2", "at character 10: expected ')', got the end\n  y * (2\n        ^");
 }

@@ -1,6 +1,8 @@
 #include "conformance/oracles/oracles.hpp"
 
+#include <algorithm>
 #include <array>
+#include <limits>
 #include <numbers>
 
 namespace tessera::conformance {
@@ -65,7 +67,7 @@ Answer randn(const Call& call) {
   return answer;
 }
 
-// start + i * step: in f64, or, if both are whole and so is the type, in s64, where it wraps around.
+// start + i * step: in f64, or, if both are whole and so is the type, in s64, saturated.
 Answer arange(const Call& call) {
   Answer answer(call);
   const Real start = call.exact_number("start", 0);
@@ -74,7 +76,8 @@ Answer arange(const Call& call) {
   for (std::size_t i = 0; i < answer.points.size(); ++i) {
     if (is_whole) {
       const Wide value = static_cast<Wide>(start) + static_cast<Wide>(i) * static_cast<Wide>(step);
-      answer.points[i] = static_cast<Real>(wrapped<std::int64_t>(value));
+      answer.points[i] = static_cast<Real>(
+          std::clamp<Wide>(value, std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()));
       continue;
     }
     const Real value = static_cast<double>(start) + static_cast<Real>(i) * static_cast<double>(step);
