@@ -125,10 +125,11 @@ Tile mean_of_integers(const Tile& lines) {
 Tile mean_of_s64(const Tile& lines) {
   const Tile high = tile::reduce_sum(lines >> 32, 1), low = tile::reduce_sum(lines & 0xffffffff, 1);
   const DType dtype = tile::Output().dtype();
-  const Tile count = tile::max(tile::Input(0).dim(1), 1);
-  if (is_float(dtype)) {
-    return tile::cast((tile::cast(high, f64) * 0x1p32 + tile::cast(low, f64)) / tile::cast(count, f64), dtype);
+  if (is_float(dtype)) {  // NaN of no elements
+    const Tile sum = tile::cast(high, f64) * 0x1p32 + tile::cast(low, f64);
+    return tile::cast(sum / tile::cast(tile::Input(0).dim(1), f64), dtype);
   }
+  const Tile count = tile::max(tile::Input(0).dim(1), 1);
   // high = upper * count + rest, and what is left of the sum = lower * count + over, both rests from 0 to count - 1.
   const Tile towards_zero = high / count;
   const Tile upper = towards_zero - select(high < towards_zero * count, 1, 0);

@@ -138,7 +138,9 @@ ir::Id Access::constant(const Tile& number, ir::Type type) {
                           : text("the number ", number.number_, " does not meet what a comparison gives"));
   }
   if (type == ir::Type::boolean) return builder().integer(type, number.integer_);
-  if (!fits(number.number_, type))
+  // Near the ends of s64 a double is another number.
+  const bool is_whole_s64 = type == ir::Type::s64 && number.is_whole_ && (number.integer_ < 0) == (number.number_ < 0);
+  if (!is_whole_s64 && !fits(number.number_, type))
     fail(text("the number ", number.number_, " does not fit ", to_string(type), ", the type of what it meets"));
   if (ir::is_float(type)) return builder().number(type, number.number_);
   return builder().integer(type, number.is_whole_ ? number.integer_ : static_cast<std::int64_t>(number.number_));

@@ -160,7 +160,8 @@ TEST(Plan, A_temporary_that_is_read_first_is_a_problem_and_one_that_nobody_reads
   ASSERT_EQ(problems.size(), 1U);
   EXPECT_EQ(problems[0].stage, 0U);
   EXPECT_EQ(order_warnings(sketch.graph),
-            std::vector<std::string>({"stage 0 [s0]: nobody reads what it writes, temporary 1"}));
+            std::vector<std::string>({"stage 0 [s0]: nobody reads what it writes, temporary 1",
+                                      "stage 2 [s2]: nobody reads what it writes, temporary 0"}));
 }
 
 TEST(Plan, Parameters_are_put_in_at_any_depth) {
