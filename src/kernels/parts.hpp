@@ -37,7 +37,7 @@ inline Plan::Scalar real_scalar(std::string_view name, DType dtype, double value
 inline tile::Tile small_quotient(const tile::Tile& a, const tile::Tile& b, DType dtype) {
   const tile::Tile estimate = tile::cast(tile::cast(a, f32) / tile::cast(b, f32), dtype);
   const tile::Tile rest = a - estimate * b;
-  return estimate + tile::cast(rest >= b, dtype) - tile::cast(rest < 0, dtype);
+  return select(rest >= b, estimate + 1, select(rest < 0, estimate - 1, estimate));
 }
 
 }  // namespace tessera::kernels
