@@ -69,8 +69,8 @@ class SafeRecording final : public Recording {
       : gate_(std::move(gate)), below_(std::move(below)) {}
   ~SafeRecording() override {
     const Stay stay(*gate_);
-    if (!stay) static_cast<void>(below_.release());
-    below_.reset();
+    if (stay) below_.reset();
+    [[maybe_unused]] const auto* left_alone = below_.release();
   }
   Recording& below() const noexcept { return *below_; }
 
@@ -118,8 +118,8 @@ class ExitSafeDriver final : public Driver {
       std::erase(Open::instance().drivers, this);
     }
     const Stay stay(*gate_);
-    if (!stay) static_cast<void>(below_.release());
-    below_.reset();
+    if (stay) below_.reset();
+    [[maybe_unused]] const auto* left_alone = below_.release();
   }
 
   const DeviceInfo& info() const override { return below_->info(); }
