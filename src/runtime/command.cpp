@@ -162,7 +162,7 @@ void Command::on_complete(std::function<void(const Command&)> callback) const {
   if (!node.is_settled()) {
     auto observer = std::make_unique<Callback>(std::move(callback), *node.device);
     if (node.add_observer(*observer)) {
-      static_cast<void>(observer.release());  // command_over deletes it
+      [[maybe_unused]] const Callback* deletes_itself = observer.release();  // when the command is over
       return;
     }
     callback = observer->take();
