@@ -5,9 +5,14 @@
 #include "core/text.hpp"
 #include "driver/gpu/api.hpp"
 #include "driver/gpu/gpu_driver.hpp"
+#include "driver/gpu/warm_up.hpp"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
+#include <optional>
 #include <string>
+#include <utility>
 
 namespace tessera::driver {
 
@@ -27,6 +32,29 @@ constexpr Backend gpu_backends[] = {
     {"gles", gpu::gles_devices, gpu::open_gles},
 };
 
+// A device of a backend, the first one being number 0.
+struct Wish {
+  const Backend* backend;
+  std::size_t number;
+};
+
+// "vulkan", "vulkan:1"; none if it is no such name.
+std::optional<Wish> wish_of(std::string_view name) {
+  const std::string_view kind = name.substr(0, name.find(':'));
+  const auto* const backend = std::ranges::find(gpu_backends, kind, &Backend::name);
+  if (backend == std::end(gpu_backends)) return std::nullopt;
+  if (kind == name) return Wish{backend, 0};
+  const std::string_view digits = name.substr(kind.size() + 1);
+  std::size_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  return Wish{backend, number};
+}
+
+std::string name_of(const Wish& wish) {
+  return wish.number == 0 ? std::string(wish.backend->name) : core::text(wish.backend->name, ":", wish.number);
+}
+
 }  // namespace
 
 std::uint64_t Driver::start(std::span<const Launch>) { no_queue(); }
@@ -40,8 +68,7 @@ std::vector<DeviceInfo> list_devices() {
   for (const Backend& backend : gpu_backends) {
     std::size_t number = 0;
     for (DeviceInfo& info : backend.devices()) {
-      info.backend = number == 0 ? std::string(backend.name) : core::text(backend.name, ":", number);
-      ++number;
+      info.backend = name_of({&backend, number++});
       all.push_back(std::move(info));
     }
   }
@@ -50,20 +77,18 @@ std::vector<DeviceInfo> list_devices() {
 
 std::unique_ptr<Driver> open_driver(std::string_view backend) {
   if (backend == "cpu") return make_cpu_driver();
-  for (const Backend& known : gpu_backends) {
-    if (!backend.starts_with(known.name)) continue;
-    std::size_t number = 0;
-    std::string_view rest = backend.substr(known.name.size());
-    if (!rest.empty()) {
-      if (rest.front() != ':') continue;
-      rest.remove_prefix(1);
-      const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
-      if (error != std::errc() || end != rest.data() + rest.size()) return nullptr;
-    }
-    if (number >= known.devices().size()) return nullptr;
-    return gpu::make_gpu_driver(known.open(number), std::string(backend));
-  }
-  return nullptr;
+  const std::optional<Wish> wish = wish_of(backend);
+  if (!wish || wish->number >= wish->backend->devices().size()) return nullptr;
+  std::unique_ptr<gpu::Api> api = wish->backend->open(wish->number);
+  gpu::warm_up(*api);
+  return gpu::make_gpu_driver(std::move(api), name_of(*wish));
 }
+
+std::string usual_name(std::string_view backend) {
+  const std::optional<Wish> wish = wish_of(backend);
+  return wish ? name_of(*wish) : std::string(backend);
+}
+
+std::string full_name(const DeviceInfo& info) { return core::text(info.name, " (", info.backend, ")"); }
 
 }  // namespace tessera::driver

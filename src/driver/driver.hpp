@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -116,6 +117,10 @@ class Driver {
 std::vector<DeviceInfo> list_devices();
 // The driver of a device that list_devices() names; null if there is none of that name. Throws what is wrong with it.
 std::unique_ptr<Driver> open_driver(std::string_view backend);
+// How list_devices() would name it: "vulkan" for "vulkan:0". What cannot be a device's stays as it is.
+std::string usual_name(std::string_view backend);
+// For messages: "llvmpipe (vulkan)", since a device may be there for several backends.
+std::string full_name(const DeviceInfo& info);
 
 std::unique_ptr<Driver> make_cpu_driver();
 std::unique_ptr<Driver> make_simulated_driver(std::unique_ptr<Driver> below, const SimulationOptions& options);

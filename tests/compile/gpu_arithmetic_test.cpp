@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <vector>
 
 namespace tessera {
@@ -42,6 +43,34 @@ TEST(GpuArithmetic, Max_and_min_with_a_number_keep_NaN_and_the_sign_of_zero) {
     const Device device = Device::open(info.backend);
     for (const tile::Kernel& kernel : kernels) {
       EXPECT_EQ(run(device, kernel, values), run(cpu, kernel, values)) << kernel.name() << " on " << info.backend;
+    }
+  }
+}
+
+TEST(GpuArithmetic, Arithmetic_with_zero_keeps_NaN_and_the_sign_of_zero) {
+  using Limits = std::numeric_limits<float>;
+  const std::vector<float> values = {
+      Limits::quiet_NaN(), Limits::infinity(), -Limits::infinity(), 0.0F, -0.0F, 1, -1, 3e38F, 1e-40F};
+  const auto kernel = [](const char* name, const auto& value) {
+    return tile::kernel(name, [value](Out z, In x) { z.store(value(tile::load_like(x, z))); });
+  };
+  using T = tile::Tile;
+  const tile::Kernel with_zero[] = {
+      kernel("times_zero", [](const T& x) { return x * 0.0F; }),
+      kernel("zero_times", [](const T& x) { return -0.0F * x; }),
+      kernel("zero_by", [](const T& x) { return 0.0F / x; }),
+      kernel("by_zero", [](const T& x) { return x / -0.0F; }),
+      kernel("plus_zero", [](const T& x) { return x + 0.0F; }),
+      kernel("minus_zero", [](const T& x) { return x - 0.0F; }),
+      kernel("zero_minus", [](const T& x) { return 0.0F - x; }),
+      kernel("minus_itself_times_zero", [](const T& x) { return (x - x) * 0.0F + 1.0F; }),
+  };
+  const Device cpu = Device::open("cpu");
+  for (const DeviceInfo& info : Device::devices()) {
+    if (info.backend == "cpu") continue;
+    const Device device = Device::open(info.backend);
+    for (const tile::Kernel& one : with_zero) {
+      EXPECT_EQ(run(device, one, values), run(cpu, one, values)) << one.name() << " on " << info.backend;
     }
   }
 }
@@ -85,7 +114,6 @@ void expect_sine_and_cosine(const Device& device, const std::vector<T>& values, 
 
 TEST(GpuArithmetic, Sine_and_cosine_are_right_however_large_the_angle_is) {
   for (const DeviceInfo& info : Device::devices()) {
-    if (info.backend == "cpu") continue;
     const Device device = Device::open(info.backend);
     expect_sine_and_cosine(device, whole_range<float>(-20, 128), 1e-6);
     if (info.backend != "gles") expect_sine_and_cosine(device, whole_range<double>(-20, 1024), 4e-16);
@@ -123,6 +151,78 @@ TEST(GpuArithmetic, The_remainder_of_infinity_is_no_number_and_that_of_others_is
       const float want = std::fmod(a[i], b[i]);
       EXPECT_TRUE(got[i] == want || (want != want && got[i] != got[i]))
           << a[i] << " % " << b[i] << " is " << got[i] << ", not " << want << " on " << info.backend;
+    }
+  }
+}
+
+// What it gives, or nothing if the device refuses it.
+std::optional<std::vector<float>> run_or_refuse(const Device& device, const tile::Kernel& kernel,
+                                                const std::vector<float>& table, const std::vector<float>& values) {
+  const Buffer z = device.zeros(Shape(values.size()));
+  try {
+    device.run(kernel, {device.buffer<float>(table), device.buffer<float>(values)}, z);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), Errc::unsupported) << kernel.name() << ": " << error.what();
+    return std::nullopt;
+  }
+  return z.read<float>();
+}
+
+struct FromFloats {
+  tile::Kernel kernel;
+  bool is_for_all;  // devices, also those without 64-bit integers
+};
+std::vector<FromFloats> places_from_floats() {
+  using Place = std::int64_t;
+  using tile::Border;
+  const auto kernel = [](const char* name, const auto& value) {
+    return tile::kernel(name,
+                        [value](Out z, In x, In y) { z.store(value(z, x, tile::cast<Place>(tile::load_like(y, z)))); });
+  };
+  using T = tile::Tile;
+  using O = tile::Output;
+  using I = tile::Input;
+  return {
+      {kernel("nearest", [](const O&, const I& x, const T& i) { return x.at({i}, Border::clamp); }), true},
+      {kernel("next", [](const O&, const I& x, const T& i) { return x.at({i + 1}, Border::clamp); }), true},
+      {kernel("mirrored", [](const O&, const I& x, const T& i) { return x.at({5 - i}, Border::clamp); }), true},
+      {kernel("or_zero", [](const O&, const I& x, const T& i) { return x.at({i - 3}); }), true},
+      {kernel("moved", [](const O& z, const I& x, const T& i) { return x.at({z.index(0) + i}, Border::clamp); }), true},
+      {kernel("clamped",
+              [](const O&, const I& x, const T& i) {
+                return tile::cast<float>(tile::max(tile::min(i, x.dim(0) - 1), 0) * x.dim(0));
+              }),
+       true},
+      {kernel("below", [](const O&, const I& x, const T& i) { return tile::cast<float>(i < x.dim(0)); }), true},
+      {kernel("as_byte", [](const O&, const I&, const T& i) { return tile::cast<float>(tile::cast<std::uint8_t>(i)); }),
+       true},
+      {kernel("number", [](const O&, const I&, const T& i) { return tile::cast<float>(i); }), false},
+      {kernel("small_number", [](const O&, const I&, const T& i) { return tile::cast<float>(i / 1000); }), false},
+      {kernel("rest", [](const O&, const I&, const T& i) { return tile::cast<float>(i % 7); }), false},
+      {kernel("around", [](const O&, const I& x, const T& i) { return x.at({i}, Border::wrap); }), false},
+      {kernel("far", [](const O&, const I&, const T& i) { return tile::cast<float>(i > 2000000000); }), false},
+      {kernel("near_end", [](const O&, const I& x, const T& i) { return x.at({i - 2000000000}, Border::clamp); }),
+       false},
+      {kernel("s32", [](const O&, const I&, const T& i) { return tile::cast<float>(tile::cast<std::int32_t>(i)); }),
+       false},
+  };
+}
+
+TEST(GpuArithmetic, Places_that_come_from_floats_are_right_or_refused) {
+  constexpr float inf = std::numeric_limits<float>::infinity();
+  const std::vector<float> table = {10, 11, 12, 13, 14, 15, 16};
+  const std::vector<float> values = {
+      0,    2.9F,  -1.5F, 5,     1e6F, -1e6F, 1.0737418e9F, 2147483520.0F, -3e9, 2147483648.0F,
+      3e9F, 1e12F, 9e18,  -1e30, inf,  -inf,  std::nanf("")};
+  const Device cpu = Device::open("cpu");
+  for (const DeviceInfo& info : Device::devices()) {
+    const Device device = Device::open(info.backend);
+    for (const auto& [kernel, is_for_all] : places_from_floats()) {
+      const auto got = run_or_refuse(device, kernel, table, values);
+      if (got) {
+        EXPECT_EQ(*got, *run_or_refuse(cpu, kernel, table, values)) << kernel.name() << " on " << info.backend;
+      }
+      EXPECT_EQ(got.has_value(), is_for_all || info.backend != "gles") << kernel.name() << " on " << info.backend;
     }
   }
 }

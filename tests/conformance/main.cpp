@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <fstream>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -27,6 +28,7 @@ constexpr const char* usage =
     "  --kernel NAME  this kernel only\n"
     "  --case N       this case of the kernel only\n"
     "  --matrix FILE  writes which device takes which types, as Markdown\n"
+    "  --expect FILE  what --matrix has written must still be so, but for real GPUs, which may have other types\n"
     "  --sample N     every Nth case only, and the first of each type\n"
     "  --huge         buffers of more than 2^31 bytes instead of the usual cases\n"
     "  --list         names the kernels and the number of their cases, and runs none\n"
@@ -39,6 +41,7 @@ struct Options {
   int only = -1;
   int sample = 1;
   std::string matrix;
+  std::string expected;
   bool huge = false;
   bool list = false;
 };
@@ -145,7 +148,8 @@ void run_case(Tally& tally, const Device& device, const Case& one, int number, b
 }
 
 // What a device takes of a kernel, by kernel and device.
-std::map<std::string, std::map<std::string, std::string>> matrix;
+using Matrix = std::map<std::string, std::map<std::string, std::string>>;
+Matrix matrix;
 
 std::string types_of(const Tally& tally) {
   std::string types;
@@ -161,7 +165,9 @@ void write_matrix(const Options& options) {
   if (!file) throw std::runtime_error("cannot write " + options.matrix);
   std::fprintf(file,
                "# Kernels and devices\n\nWhich types of output each device takes, written by "
-               "`tessera_conformance --matrix`: all that is listed gives\nthe reference interpreter's answer there.\n\n"
+               "`tessera_conformance --matrix`: all that is listed gives\nthe reference interpreter's answer there. A device "
+               "without arithmetic of 64 bits copies, fills and keeps such types all the same: its\n`cast` takes them from "
+               "themselves only.\n\n"
                "| kernel |");
   for (const std::string& device : options.devices) std::fprintf(file, " %s |", device.c_str());
   std::fprintf(file, "\n|---|");
@@ -172,6 +178,40 @@ void write_matrix(const Options& options) {
   }
   std::fprintf(file, "\n");
   std::fclose(file);
+}
+
+// "| a | b |" as its cells.
+std::vector<std::string> cells_of(const std::string& line) {
+  std::vector<std::string> cells;
+  for (std::size_t at = line.find('|'), end = 0; (end = line.find('|', at + 1)) != std::string::npos; at = end) {
+    const std::size_t first = line.find_first_not_of(' ', at + 1), last = line.find_last_not_of(' ', end - 1);
+    cells.push_back(line.substr(first, last + 1 - first));
+  }
+  return cells;
+}
+
+Matrix read_matrix(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) throw std::runtime_error("cannot read " + path);
+  Matrix read;
+  std::vector<std::string> devices;
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("| ")) continue;
+    const std::vector<std::string> cells = cells_of(line);
+    if (devices.empty()) devices = cells;
+    for (std::size_t i = 1; i < cells.size() && i < devices.size(); ++i) read[cells[0]][devices[i]] = cells[i];
+  }
+  return read;
+}
+
+// Whether a device takes another set of types than before.
+bool is_other_than_expected(const Matrix& expected, const std::string& kernel, const std::string& device,
+                            const std::string& types) {
+  const auto row = expected.find('`' + kernel + '`');
+  const std::string before = row != expected.end() && row->second.contains(device) ? row->second.at(device) : "nothing";
+  if (before == types) return false;
+  std::printf("%-20s FAILED: it takes %s, and is expected to take %s\n", kernel.c_str(), types.c_str(), before.c_str());
+  return true;
 }
 
 void print_row(const std::string& kernel, const Tally& tally) {
@@ -197,6 +237,8 @@ bool run_device(const std::string& name, const std::vector<Group>& groups, const
   std::printf("\n%s: %s\n\n%-20s %-24s %6s %14s %9s\n", name.c_str(), device.info().name.c_str(), "kernel", "types",
               "cases", "largest error", "of bound");
   int failed = 0;
+  const bool is_compared = !options.expected.empty() && !device.info().is_gpu;
+  const Matrix expected = is_compared ? read_matrix(options.expected) : Matrix();
   for (const auto& [kernel, cases] : groups) {
     Tally tally;
     for (int i = 0; i < static_cast<int>(cases.size()); ++i) {
@@ -208,6 +250,7 @@ bool run_device(const std::string& name, const std::vector<Group>& groups, const
     print_row(kernel, tally);
     if (!options.matrix.empty()) matrix[kernel][name] = types_of(tally);
     failed += tally.failed;
+    if (is_compared && is_other_than_expected(expected, kernel, name, types_of(tally))) ++failed;
   }
   if (options.kernel.empty() && !options.huge) failed += complain_of_forgotten(device, groups);
   std::printf("\n%s: %s\n", name.c_str(), failed == 0 ? "all passed" : (std::to_string(failed) + " FAILED").c_str());
@@ -230,6 +273,8 @@ Options parse(const std::vector<std::string>& arguments) {
       options.only = std::stoi(value());
     } else if (argument == "--matrix") {
       options.matrix = value();
+    } else if (argument == "--expect") {
+      options.expected = value();
     } else if (argument == "--sample") {
       options.sample = std::max(1, std::stoi(value()));
     } else if (argument == "--huge") {

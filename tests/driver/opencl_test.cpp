@@ -1,12 +1,16 @@
 #include "driver/api_checks.hpp"
+#include "driver/gpu/opencl/functions.hpp"
 #include "driver/gpu/opencl/open.hpp"
 #include "support/expect_error.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <thread>
+#include <utility>
 
 namespace tessera::driver::gpu {
 namespace {
@@ -73,6 +77,62 @@ TEST_P(OpenCL, Runs_a_recording_again_and_again) { check_recording(api(), kernel
 TEST_P(OpenCL, Takes_submissions_of_many_threads) { check_many_threads(api(), kernels); }
 TEST_P(OpenCL, Waits_no_longer_than_it_is_told) { check_wait_ends_in_time(api(), kernels); }
 TEST_P(OpenCL, Is_lost_for_all_who_wait) { check_lose(api(), kernels); }
+
+// Puts a function of OpenCL's out of the way as long as it lives.
+template <class Function>
+class Replaced {
+ public:
+  Replaced(Function opencl::Functions::* which, Function by)
+      : place_(const_cast<opencl::Functions*>(opencl::functions())->*which), before_(std::exchange(place_, by)) {}
+  Replaced(const Replaced&) = delete;
+  Replaced& operator=(const Replaced&) = delete;
+  ~Replaced() { place_ = before_; }
+
+ private:
+  Function& place_;
+  const Function before_;
+};
+
+struct OneCall {
+  explicit OneCall(Api& api)
+      : module(api.compile(kernel(api, kernels.next, 2, 2), "next")),
+        from(memory_with(api, counted(100))),
+        to(memory_with(api, counted(100))),
+        call{module.get(), {to.get(), from.get()}, words({100, 0}), groups_for(api, 100), true} {}
+  std::unique_ptr<Module> module;
+  std::unique_ptr<Memory> from, to;
+  Dispatch call;
+};
+
+TEST_P(OpenCL, Has_no_memory_but_is_not_lost_if_a_call_finds_no_resources) {
+  const OneCall one(api());
+  {
+    const Replaced none(
+        &opencl::Functions::enqueue_kernel,
+        +[](cl_command_queue, cl_kernel, cl_uint, const std::size_t*, const std::size_t*, const std::size_t*, cl_uint,
+            const cl_event*, cl_event*) { return CL_OUT_OF_RESOURCES; });
+    expect_error(Errc::out_of_memory, "CL_OUT_OF_RESOURCES", [&] { api().submit({&one.call, 1}); });
+  }
+  run(api(), {&one.call, 1});
+}
+
+std::atomic<int> waited = 0;
+decltype(&::clWaitForEvents) wait_for_real = nullptr;
+
+// To ask for its status is not enough for the host to see what a command wrote.
+TEST_P(OpenCL, Waits_for_the_event_of_what_is_over) {
+  const OneCall one(api());
+  wait_for_real = opencl::functions()->wait_for_events;
+  const Replaced counting(
+      &opencl::Functions::wait_for_events, +[](cl_uint count, const cl_event* events) {
+        waited += static_cast<int>(count);
+        return wait_for_real(count, events);
+      });
+  const std::uint64_t number = api().submit({&one.call, 1});
+  waited = 0;
+  while (api().wait(number, Clock::time_point::min()).ended < number) std::this_thread::yield();
+  EXPECT_EQ(waited, 1);
+}
 
 template <class T>
 void check_type(Api& api, const std::string& type) {

@@ -10,13 +10,12 @@ using ir::Type;
 
 namespace {
 
-const std::vector<Type> buffer_types = {Type::f32, Type::s32, Type::f64, Type::s64, Type::u8, Type::u32};
 const std::vector<std::int64_t> some_extents = {1, 2, 3, 5, 8, 17, 33, 2, 3, 5, 0};
 constexpr std::int64_t most_elements = 1024;
 
 }  // namespace
 
-Generator::Generator(Choices& choices) : choices_(choices) {}
+Generator::Generator(Choices& choices, const std::vector<Type>& types) : choices_(choices) { sample_.types = types; }
 
 std::vector<std::int64_t> Generator::random_dims(std::size_t rank) {
   std::vector<std::int64_t> dims;
@@ -41,7 +40,7 @@ void Generator::declare_input() {
     dims = random_dims(choices_.below(5));
   }
   ir::Buffer buffer{.name = std::string(1, static_cast<char>('a' + buffers_.size() - 1)),
-                    .type = choices_.from(buffer_types),
+                    .type = choices_.from(sample_.types),
                     .dims = {}};
   for (const std::int64_t dim : dims) buffer.dims.push_back(dim == 1 || choices_.one_in(2) ? dim : -1);
   buffers_.push_back(buffer);
@@ -64,7 +63,7 @@ void Generator::declare_tile() {
 void Generator::declare_scalars() {
   const std::uint32_t count = choices_.below(3);
   for (std::uint32_t i = 0; i < count; ++i) {
-    scalars_.push_back({.name = "s" + std::to_string(i), .type = choices_.from(buffer_types)});
+    scalars_.push_back({.name = "s" + std::to_string(i), .type = choices_.from(sample_.types)});
     const double number = choices_.below(8);
     sample_.scalars.push_back(ir::is_float(scalars_.back().type) ? std::bit_cast<std::uint64_t>(number / 2)
                                                                  : static_cast<std::uint64_t>(number));
@@ -74,7 +73,7 @@ void Generator::declare_scalars() {
 void Generator::declare() {
   sample_.dims.push_back(random_dims(choices_.below(5)));
   sample_.fills.push_back(Fill::small);
-  ir::Buffer output{.name = "z", .type = choices_.from(buffer_types), .dims = {}};
+  ir::Buffer output{.name = "z", .type = choices_.from(sample_.types), .dims = {}};
   for (const std::int64_t dim : sample_.dims[0]) output.dims.push_back(choices_.one_in(2) ? dim : -1);
   buffers_.push_back(output);
   const std::uint32_t inputs = choices_.below(4);

@@ -28,10 +28,10 @@ struct Value {
   std::size_t rank() const noexcept { return shape.size(); }
 };
 
-// Makes a valid program of random operations.
+// Makes a valid program of random operations. Of other types than these are only places, and what follows from them.
 class Generator {
  public:
-  explicit Generator(Choices& choices);
+  explicit Generator(Choices& choices, const std::vector<ir::Type>& types = all_types);
   Sample make();
 
  private:

@@ -57,6 +57,18 @@ void on_crash(int signal) {
 // The device that --device names, and the programs that it cannot run.
 std::unique_ptr<driver::Driver> device;
 std::int64_t unsupported = 0;
+// Of those that are made for the device's types most must have been run, or nothing was tested. A device without 64-bit
+// numbers cannot run all of them: numbers that follow from places need not be places.
+constexpr double least_share = 0.75;
+
+std::vector<ir::Type> types() {
+  if (!device) return all_types;
+  std::vector<ir::Type> found = all_types;
+  std::erase_if(found, [](ir::Type type) {
+    return std::ranges::none_of(device->info().dtypes, [&](DType has) { return ir::type_of(has) == type; });
+  });
+  return found;
+}
 
 std::string verdict(const Sample& sample, std::uint64_t data) {
   try {
@@ -91,7 +103,7 @@ void complain(const Sample& sample, std::uint64_t data, const std::string& what)
 Sample sample_of(std::uint64_t seed, std::int64_t number) {
   Choices choices(seed);
   try {
-    return Generator(choices).make();
+    return Generator(choices, types()).make();
   } catch (const std::exception& error) {
     throw std::runtime_error("program " + std::to_string(number) + " cannot be made: " + error.what());
   }
@@ -115,7 +127,7 @@ bool run_one(const Options& options, std::int64_t number) {
 }
 
 int run_choices(const Options& options) {
-  const Sample sample = make_sample(options.choices);
+  const Sample sample = make_sample(options.choices, types());
   std::printf("%s", describe(sample).c_str());
   std::fflush(stdout);
   const std::string what = verdict(sample, options.data);
@@ -132,9 +144,15 @@ int run_all(const Options& options) {
   for (std::int64_t number = first; number < last && failures < most_failures; ++number) {
     if (!run_one(options, number)) ++failures;
   }
-  if (failures == 0) std::printf("%lld programs: all agree\n", static_cast<long long>(last - first - unsupported));
-  if (unsupported > 0) std::printf("%lld need what the device lacks\n", static_cast<long long>(unsupported));
-  return failures == 0 ? 0 : 1;
+  if (failures > 0) return 1;
+  const std::int64_t run = last - first - unsupported;
+  const double share = static_cast<double>(run) / static_cast<double>(std::max<std::int64_t>(last - first, 1));
+  std::printf("%lld programs: all agree\n", static_cast<long long>(run));
+  if (unsupported == 0) return 0;
+  std::printf("%lld need what the device lacks: %.1f %% were run\n", static_cast<long long>(unsupported), 100 * share);
+  if (options.only >= 0 || share >= least_share) return 0;
+  std::printf("FAILED: less than %.0f %%\n", 100 * least_share);
+  return 1;
 }
 
 std::vector<std::uint32_t> parse_list(const std::string& text) {

@@ -10,6 +10,10 @@
 
 namespace tessera::fuzz {
 
+// The types of elements, the simplest first.
+inline const std::vector<ir::Type> all_types = {ir::Type::f32, ir::Type::s32, ir::Type::f64,
+                                                ir::Type::s64, ir::Type::u8,  ir::Type::u32};
+
 // What a buffer or a scalar is filled with.
 enum class Fill : std::uint8_t {
   small,    // halves between -4 and 4, integers between -8 and 8
@@ -25,6 +29,7 @@ struct Sample {
   std::vector<std::uint64_t> scalars;           // as compile.hpp wants them
   Known stored;                                 // what is known of the result
   std::vector<std::uint32_t> choices;           // that make it again
+  std::vector<ir::Type> types;                  // to choose from
 };
 
 Known known_of(ir::Type type, Fill fill);

@@ -46,7 +46,7 @@ class Shrinker {
   bool is_better(const List& choices) {
     if (++tries_ > most_tries) return false;
     try {
-      Sample sample = make_sample(choices);
+      Sample sample = make_sample(choices, best_.types);
       if (size_of(sample) >= size_of(best_) || !fails_(sample)) return false;
       best_ = std::move(sample);
       return true;
@@ -90,9 +90,9 @@ class Shrinker {
 
 }  // namespace
 
-Sample make_sample(const std::vector<std::uint32_t>& choices) {
+Sample make_sample(const std::vector<std::uint32_t>& choices, const std::vector<ir::Type>& types) {
   Choices given(choices);
-  return Generator(given).make();
+  return Generator(given, types).make();
 }
 
 Sample shrunk(const Sample& sample, const Fails& fails) { return Shrinker(sample, fails).run(); }

@@ -12,7 +12,6 @@ using ir::Type;
 
 namespace {
 
-const std::vector<Type> types = {Type::f32, Type::s32, Type::f64, Type::s64, Type::u8, Type::u32};
 const std::vector<Border> borders = {Border::zero, Border::clamp, Border::reflect, Border::wrap};
 
 bool is_number(const Value& value) { return value.type != Type::boolean; }
@@ -97,7 +96,7 @@ void Generator::add_leaf() {
   const int axis = static_cast<int>(choices_.below(tile_.size()));
   switch (choices_.below(6)) {
     case 0: {
-      const Type type = choices_.from(types);
+      const Type type = choices_.from(sample_.types);
       const double number = choices_.below(9);
       keep(constant(type, ir::is_float(type) ? number / 2 - 2 : number));
       break;
@@ -364,7 +363,7 @@ void Generator::add_fma() {
 void Generator::add_conversion() {
   const auto a = pick([](const Value&) { return true; });
   if (!a || !affords(a->shape)) return;
-  const Type type = choices_.one_in(8) ? Type::boolean : choices_.from(types);
+  const Type type = choices_.one_in(8) ? Type::boolean : choices_.from(sample_.types);
   if (const auto value = converted_to(*a, type, choices_.one_in(2) ? Code::nearest : Code::convert)) keep(*value);
 }
 

@@ -7,15 +7,20 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <random>
 #include <stdexcept>
 #include <string>
+#include <sys/wait.h>
 #include <thread>
+#include <type_traits>
+#include <unistd.h>
 #include <vector>
 
 namespace tessera {
@@ -41,6 +46,56 @@ TEST_F(Devices, A_copy_goes_there_and_back) {
   EXPECT_EQ(b.read<float>(), Floats({1, 2, 3, 4}));
   there.run("neg", {b}, b);
   b.copy_to(a).wait();
+  EXPECT_EQ(a.read<float>(), Floats({-1, -2, -3, -4}));
+}
+
+// Its threads are only in the process that opened it. A child that hangs is ended by a signal.
+TEST_F(Devices, A_child_process_is_told_that_it_cannot_use_them) {
+  std::optional<Mapped<float>> view = a.map<float>();
+  const Command pending = here.submit("neg", {a}, a);
+  Pipeline pipeline(here);
+  pipeline.add("neg", {a}, a);
+  const std::vector<std::function<void()>> uses = {
+      [&] { here.run("neg", {a}, a); },
+      [&] { here.submit("neg", {a}, a).wait(); },
+      [&] { pending.wait(); },
+      [&] { a.read<float>(); },
+      [&] { b.write<float>({1, 2, 3, 4}); },
+      [&] { a.map<float>(); },
+      [&] { here.zeros({1024}); },
+      [&] { a.copy_to(b).wait(); },
+      [&] { pipeline.run(); },
+      [&] { pipeline.submit().wait(); },
+      [&] { pipeline.compile(); },
+      [&] { there.synchronize(); },
+  };
+  const auto is_refused = [](const std::function<void()>& use) {
+    try {
+      use();
+    } catch (const Error& error) {
+      return error.code() == Errc::unsupported &&
+             std::string(error.what()).find("belongs to the process that opened it") != std::string::npos;
+    }
+    return false;
+  };
+  std::optional<Device> dropped = Device::simulated({.seed = 8, .workers = 1});
+  dropped->run("fill", {}, dropped->zeros({4}), {{"value", 1}});
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(20);
+    int first_wrong = 0;
+    while (first_wrong < static_cast<int>(uses.size()) && is_refused(uses[static_cast<std::size_t>(first_wrong)])) {
+      ++first_wrong;
+    }
+    dropped.reset();  // which must not wait for its threads
+    _exit(first_wrong);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status);
+  EXPECT_EQ(WEXITSTATUS(status), static_cast<int>(uses.size()));
+  view.reset();
+  pending.wait();
   EXPECT_EQ(a.read<float>(), Floats({-1, -2, -3, -4}));
 }
 
@@ -122,6 +177,18 @@ TEST_F(Devices, A_poisoned_source_poisons_the_target_and_a_good_copy_heals_it) {
   expect_error(Errc::device_failure, "[fill] command 1", [&] { b.read<float>(); });
   a.copy_to(b).wait();
   EXPECT_EQ(b.read<float>(), Floats({1, 2, 3, 4}));
+}
+
+// However soon the copy has failed.
+TEST_F(Devices, A_new_buffer_from_a_poisoned_one_is_poisoned_and_does_not_throw) {
+  const Device failing = Device::simulated({.faults = {{.command = 1, .kind = InjectedFault::Kind::fail}}});
+  const Buffer bad = failing.zeros({4});
+  EXPECT_THROW(failing.run("fill", {}, bad, {{"value", 1}}), Error);
+  const Buffer elsewhere = bad.copy_to(here);
+  expect_error(Errc::device_failure, "[fill] command 1", [&] { elsewhere.read<float>(); });
+  a.copy_to(here).read<float>();                  // so that the kernel is compiled,
+  const Buffer beside = elsewhere.copy_to(here);  // and this is done on the spot
+  expect_error(Errc::device_failure, "[fill] command 1", [&] { beside.read<float>(); });
 }
 
 TEST_F(Devices, A_cancelled_copy_poisons_its_target_and_gives_the_source_back) {
@@ -308,6 +375,87 @@ TEST_F(Devices, A_copy_between_the_CPU_and_this_device_arrives) {
   here.run("neg", {copy}, copy);
   for (float& value : values) value = -value;
   EXPECT_EQ(copy.copy_to(cpu).read<float>(), values);
+}
+
+TEST(DeviceNames, The_first_of_a_kind_is_the_same_device_with_and_without_its_number) {
+  for (const DeviceInfo& info : Device::devices()) {
+    if (info.backend == "cpu" || info.backend.find(':') != std::string::npos) continue;
+    const Device device = Device::open(info.backend), by_number = Device::open(info.backend + ":0");
+    EXPECT_EQ(device, by_number) << info.backend;
+    EXPECT_EQ(by_number.info().backend, info.backend);
+    device.run("relu", {by_number.zeros({4})}, device.zeros({4}));
+    EXPECT_EQ(Device::simulated({.backend = info.backend + ":0"}).info().name,
+              Device::simulated({.backend = info.backend}).info().name);
+  }
+}
+
+TEST(DeviceNames, What_is_no_number_of_a_device_is_unknown) {
+  for (const DeviceInfo& info : Device::devices()) {
+    if (info.backend.find(':') != std::string::npos) continue;
+    for (const char* end : {":", ":x", ":0x", ":-1", ":999", ":0:0", "0", " "}) {
+      expect_error(Errc::unknown_device, "there is no device '" + info.backend + end + "'",
+                   [&] { Device::open(info.backend + end); });
+    }
+  }
+}
+
+// Vulkan and OpenGL ES may both have a device of the same name.
+TEST(DeviceNames, A_buffer_on_the_wrong_device_is_told_with_the_backends_of_both) {
+  const Device cpu = Device::open("cpu");
+  const std::string here = cpu.info().name + " (cpu)";
+  for (const DeviceInfo& info : Device::devices()) {
+    if (info.backend == "cpu") continue;
+    const std::string there = info.name + " (" + info.backend + ")";
+    const Buffer buffer = Device::open(info.backend).zeros({4});
+    const auto expect_told = [&](const std::string& what, auto use) { expect_error(Errc::wrong_device, what, use); };
+    expect_told("lives on another device: " + there + ", not " + here, [&] { cpu.run("relu", {buffer}, buffer); });
+    Pipeline pipeline(cpu);
+    pipeline.add("relu", {buffer}, buffer);
+    expect_told("lives on another device: " + there + ", not " + here, [&] { pipeline.compile(); });
+  }
+}
+
+// What is only moved needs no arithmetic.
+TEST(DeviceTypes, Elements_of_every_type_are_copied_and_filled_on_every_device) {
+  const auto check = [](const Device& device, const auto& values, auto number) {
+    using T = std::decay_t<decltype(number)>;
+    const std::string what = std::string(to_string(dtype_of<T>)) + " on " + device.info().backend;
+    const Buffer from = device.buffer<T>(values), to = device.zeros(from.shape(), dtype_of<T>);
+    from.copy_to(to).wait();
+    EXPECT_EQ(to.read<T>(), values) << what;
+    device.run("fill", {}, to, {{"value", number}});
+    EXPECT_EQ(to.read<T>(), std::vector<T>(values.size(), number)) << what;
+    Pipeline pipeline(device);
+    pipeline.fill(from, 3);
+    pipeline.copy(from, to);
+    pipeline.run();
+    EXPECT_EQ(to.read<T>(), std::vector<T>(values.size(), T{3})) << what;
+    const Buffer one = device.buffer<T>({number}), other = device.zeros({1}, dtype_of<T>);
+    one.copy_to(other).wait();
+    EXPECT_EQ(other.read<T>(), std::vector<T>({number})) << what;
+  };
+  for (const DeviceInfo& info : Device::devices()) {
+    const Device device = Device::open(info.backend);
+    check(device, std::vector<double>({1.5, -2e300, 0.1, 5e-324, 7}), -1.0 / 3);
+    check(device, std::vector<std::int64_t>({1, -2, INT64_MAX, INT64_MIN, std::int64_t{1} << 40, 5, 6}),
+          -(std::int64_t{1} << 52) + 12345);
+    check(device, std::vector<float>({1.5F, -2e30F}), 0.1F);
+    check(device, std::vector<std::uint8_t>({1, 2, 255}), std::uint8_t{7});
+  }
+}
+
+TEST(DeviceTypes, A_kernel_that_computes_in_a_type_that_the_device_lacks_has_failed_when_submit_returns) {
+  for (const DeviceInfo& info : Device::devices()) {
+    const Device device = Device::open(info.backend);
+    const bool has_f64 = std::ranges::find(info.dtypes, f64) != info.dtypes.end();
+    if (has_f64) continue;
+    const Buffer x = device.zeros({4}, f64);
+    const Command command = device.submit("neg", {x}, x);
+    EXPECT_EQ(command.poll(), Status::failed);
+    expect_error(Errc::unsupported, "f64, which " + info.name + " (" + info.backend + ") does not have",
+                 [&] { command.wait(); });
+    expect_error(Errc::unsupported, "[neg]", [&] { command.wait(); });
+  }
 }
 
 }  // namespace

@@ -45,11 +45,27 @@ std::string_view sign_of(Code code) {
   }
 }
 
-// Whether a float is a constant that is not NaN.
-bool is_known_number(const ir::Program& program, Id id) {
+// The constant that a float is; null if it is none.
+const double* constant_of(const ir::Program& program, Id id) {
   const ir::Op* op = &program[id];
   while (op->code == Code::broadcast) op = &program[op->operands[0]];
-  return op->code == Code::constant && !std::isnan(op->number);
+  return op->code == Code::constant ? &op->number : nullptr;
+}
+
+bool is_known_number(const ir::Program& program, Id id) {
+  const double* number = constant_of(program, id);
+  return number && !std::isnan(*number);
+}
+
+bool is_arithmetic(Code code) {
+  return code == Code::add || code == Code::sub || code == Code::mul || code == Code::div || code == Code::fma;
+}
+
+// A zero that no compiler knows: there are fewer than 2^31 pieces of work.
+std::string hidden_zero(Kept kept, double zero) {
+  const char* value =
+      kept == Kept::f64 ? "double(uintBitsToFloat(uint(pieces) >> 31))" : "uintBitsToFloat(uint(pieces) >> 31)";
+  return std::signbit(zero) ? text("(-", value, ")") : value;
 }
 
 // Of booleans: false is less than true.
@@ -114,7 +130,14 @@ std::string Printer::elementwise(Id id, const std::vector<std::string>& x) {
     for (const Id operand : op.operands) in = kept(operand) == Kept::s64 ? Kept::s64 : in;
   }
   const Type type = program_[op.operands[0]].type;
-  const auto operand = [&](std::size_t i) { return as(in, op.operands[i], x[i]); };
+  const auto operand = [&](std::size_t i) {
+    // Mesa takes x * 0 and 0 / x for 0 and x + 0 for x, whatever x is, although they are precise.
+    if (words_.is_glsl() && is_float(in) && is_arithmetic(op.code)) {
+      const double* number = constant_of(program_, op.operands[i]);
+      if (number && *number == 0) return hidden_zero(in, *number);
+    }
+    return as(in, op.operands[i], x[i]);
+  };
   std::string value;
   switch (op.code) {
     case Code::select:
@@ -150,7 +173,7 @@ std::string Printer::elementwise(Id id, const std::vector<std::string>& x) {
   return declare(to, in == Kept::s64 && to == Kept::s32 ? words_.cast(to, value) : value);
 }
 
-// The loops of the functions (functions.cpp), of the numbers that take longest.
+// The loops of the functions (functions.hpp), of the numbers that take longest.
 void Printer::note_function(Code code, Kept kept) {
   const bool is_long = kept == Kept::f64 || kept == Kept::s64;
   if (code == Code::rem && is_float(kept)) note_loop(is_long ? 265 : 37);  // 16 digits a step, up and down
@@ -276,11 +299,21 @@ std::string Printer::converted(const ir::Op& op, Id operand, const std::string& 
   const Limits range = limits(to, result);
   if (ir::is_float(from)) {
     const std::string x = op.code == Code::nearest ? call("round", kept_from, given) : given;
-    const double end = std::ldexp(1.0, to == Type::u8 ? 8 : to == Type::u32 ? 32 : result == Kept::s32 ? 31 : 63);
+    const double end = std::ldexp(1.0, to == Type::u8 ? 8 : to == Type::u32 ? 32 : to == Type::s32 ? 31 : 63);
     const double least = range.least == 0 ? -1.0 : -end;
-    return text("(", x, " != ", x, ") ? ", words_.integer(result, 0), " : ", x, " >= ", words_.number(kept_from, end),
-                " ? ", words_.integer(result, range.greatest), " : ", x, " <= ", words_.number(kept_from, least), " ? ",
-                words_.integer(result, range.least), " : ", words_.cast(result, x));
+    const auto cut = [&](double from_here, double down_to, const Limits& ends, const std::string& inside) {
+      return text(x, " >= ", words_.number(kept_from, from_here), " ? ", words_.integer(result, ends.greatest), " : ",
+                  x, " <= ", words_.number(kept_from, down_to), " ? ", words_.integer(result, ends.least), " : ",
+                  inside);
+    };
+    std::string value = words_.cast(result, x);
+    if (to == Type::s64 && result == Kept::s32) {
+      const auto far = static_cast<double>(farthest_place), beyond = std::ldexp(1.0, 63);
+      value = cut(beyond, -beyond, range, cut(far, -far, {-farthest_place, farthest_place}, value));
+    } else {
+      value = cut(end, least, range, value);
+    }
+    return text("(", x, " != ", x, ") ? ", words_.integer(result, 0), " : ", value);
   }
   const Limits given_range = limits(from, kept_from);
   std::string value = given;

@@ -20,12 +20,8 @@ constexpr std::int64_t greatest_place = std::numeric_limits<std::int32_t>::max()
 constexpr std::int64_t largest_factor = 65536;
 
 [[noreturn]] void unsupported(const ir::Program& program, const Target& target, std::string_view type) {
-  throw Error(Errc::unsupported, core::text("[", program.name, "] needs ", type, ", which ", target.device, " (",
-                                            target.dialect == Dialect::gles     ? "gles"
-                                            : target.dialect == Dialect::opencl ? "opencl"
-                                            : target.dialect == Dialect::cuda   ? "cuda"
-                                                                                : "vulkan",
-                                            ") does not have"));
+  throw Error(Errc::unsupported,
+              core::text("[", program.name, "] needs ", type, ", which ", full_name(target), " does not have"));
 }
 
 // What is known of an s64. What is computed from places alone is a place again, and no larger than those are.
@@ -33,10 +29,21 @@ struct Range {
   std::int64_t low = least;
   std::int64_t high = greatest;
   bool is_place = false;
+  // What came from floats and is kept in 32 bits may stand for a number that does not fit, above zero or below it. Then
+  // both of them are at least `far` from it.
+  bool is_far_below = false;
+  bool is_far_above = false;
+  std::int64_t far = farthest_place;
 
   static constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
   static constexpr std::int64_t greatest = std::numeric_limits<std::int64_t>::max();
   bool fits() const { return low >= -greatest_place - 1 && high <= greatest_place; }
+  bool is_far() const { return is_far_below || is_far_above; }
+  // How far from zero it is at most, where no axis is longer than longest_axis.
+  std::int64_t size() const {
+    const std::int64_t known = std::max(high, low == least ? greatest : -low);
+    return is_place && low != high ? std::min(known, longest_axis) : known;
+  }
 };
 
 // Sums and products that stay what they are at the end of the type.
@@ -50,15 +57,34 @@ std::int64_t product(std::int64_t a, std::int64_t b) {
 }
 std::int64_t negated(std::int64_t a) { return a == Range::least ? Range::greatest : -a; }
 
+// What came from floats: its ends are those of 32 bits, so that it comes round where the s64 does.
+Range from_floats(bool is_far_below, bool is_far_above, std::int64_t far) {
+  return {-greatest_place - 1, greatest_place, true, is_far_below, is_far_above, far};
+}
+
 class Ranges {
  public:
   Ranges(const ir::Program& program, const Target& target) : program_(program), target_(target) {
-    for (const Op& op : program.ops) known_.push_back(op.type == Type::s64 ? look(op) : Range{});
+    for (const Op& op : program.ops) {
+      const bool has_far = std::ranges::any_of(op.operands, [&](Id operand) { return of(operand).is_far(); });
+      known_.push_back(op.type != Type::s64 ? Range{} : has_far ? from_far(op) : look(op));
+    }
   }
 
   bool fits(std::size_t id) const { return known_[id].fits(); }
+  // Whether the op does the same with what stands for other numbers as with those.
+  bool is_right(const Op& op) const {
+    const auto is_far = [&](Id id) { return of(id).is_far(); };
+    if (std::ranges::any_of(op.shape, is_far)) return false;
+    for (std::size_t i = 0; i < op.operands.size(); ++i) {
+      if (is_far(op.operands[i]) && !may_be_far(op, i)) return false;
+    }
+    return true;
+  }
 
  private:
+  bool may_be_far(const Op& op, std::size_t i) const;
+  Range from_far(const Op& op) const;
   const Range& of(Id id) const { return known_[static_cast<std::size_t>(id)]; }
   // As it comes out, or within the places if its operands are such.
   Range made(const Op& op, std::int64_t low, std::int64_t high, std::size_t first = 0) const {
@@ -86,8 +112,8 @@ class Ranges {
         return {0, std::numeric_limits<std::uint32_t>::max(), false};
       case Type::s64:
         return of(op.operands[0]);
-      default:  // without 64-bit integers they can only be places
-        return target_.has_s64 ? Range{} : Range{-greatest_place - 1, greatest_place, true};
+      default:
+        return target_.has_s64 ? Range{} : from_floats(true, true, farthest_place);
     }
   }
 
@@ -157,6 +183,79 @@ Range Ranges::binary(const Op& op) const {
   }
 }
 
+bool Ranges::may_be_far(const Op& op, std::size_t i) const {
+  const Range& given = of(op.operands[i]);
+  switch (op.code) {
+    case Code::neg:
+    case Code::abs:
+    case Code::add:
+    case Code::sub:
+    case Code::broadcast:
+    case Code::reshape:
+    case Code::transpose:
+    case Code::select:
+      return true;  // from_far says what comes of it
+    case Code::min:
+    case Code::max:
+    case Code::eq:
+    case Code::ne:
+    case Code::lt:
+    case Code::le:
+    case Code::gt:
+    case Code::ge: {
+      const Range& other = of(op.operands[1 - i]);
+      return !other.is_far() && other.size() < given.far;
+    }
+    case Code::convert:
+    case Code::nearest:
+      return op.type == Type::s64 || op.type == Type::u8 || op.type == Type::boolean;
+    case Code::loop:
+      return i == 0 && !given.is_far_above;
+    case Code::slice:
+      return i == 0;
+    case Code::load:
+    case Code::pick: {
+      if (op.code == Code::pick && i == 0) return true;
+      const std::size_t indices = op.operands.size() - ir::indices_of(op).size();
+      const bool is_near_or_end = op.border == ir::Border::zero || op.border == ir::Border::clamp;
+      return i >= indices && is_near_or_end && (op.list.empty() || op.list[i - indices] == 1);
+    }
+    default:
+      return false;
+  }
+}
+
+// Of an s64 with operands that may be far.
+Range Ranges::from_far(const Op& op) const {
+  const Range& a = of(op.operands[0]);
+  switch (op.code) {
+    case Code::neg:
+    case Code::abs:
+      return from_floats(true, true, a.far);
+    case Code::add:
+    case Code::sub: {
+      const Range& b = of(op.operands[1]);
+      const std::int64_t far = std::min(a.far, b.far) - (a.is_far() ? b : a).size();
+      return (a.is_far() && b.is_far()) || far <= longest_axis ? Range{} : from_floats(true, true, far);
+    }
+    case Code::min:
+    case Code::max: {
+      Range result = binary(op);
+      const Range& b = of(op.operands[1]);
+      result.is_far_below = op.code == Code::min && (a.is_far_below || b.is_far_below);
+      result.is_far_above = op.code == Code::max && (a.is_far_above || b.is_far_above);
+      result.far = std::min(a.far, b.far);
+      return result;
+    }
+    case Code::select: {
+      const Range &b = of(op.operands[1]), &c = of(op.operands[2]);
+      return from_floats(b.is_far_below || c.is_far_below, b.is_far_above || c.is_far_above, std::min(b.far, c.far));
+    }
+    default:
+      return a.is_far() ? a : look(op);
+  }
+}
+
 Range Ranges::look(const Op& op) const {
   switch (op.code) {
     case Code::constant:
@@ -205,11 +304,24 @@ Range Ranges::look(const Op& op) const {
 
 }  // namespace
 
+std::string full_name(const Target& target) {
+  constexpr const char* backends[] = {"vulkan", "gles", "opencl", "cuda"};
+  return core::text(target.device, " (", backends[static_cast<int>(target.dialect)], ")");
+}
+
+bool has_far_places(const ir::Program& program, const Target& target) {
+  return !target.has_s64 && std::ranges::any_of(program.ops, [&](const Op& op) {
+    const bool is_conversion = op.code == Code::convert || op.code == Code::nearest;
+    return is_conversion && op.type == Type::s64 && ir::is_float(program[op.operands[0]].type);
+  });
+}
+
 std::vector<Kept> kept_as(const ir::Program& program, const std::vector<bool>& is_live, const Target& target) {
   const Ranges ranges(program, target);
   std::vector<Kept> result;
   for (std::size_t id = 0; id < program.ops.size(); ++id) {
     const Op& op = program.ops[id];
+    if (is_live[id] && !ranges.is_right(op)) unsupported(program, target, "s64");
     switch (op.type) {
       case Type::f32:
         result.push_back(Kept::f32);

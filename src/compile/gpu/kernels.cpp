@@ -344,22 +344,33 @@ std::string head(const Target& target) {
   }
 }
 
+namespace {
+
+// The output, and what is read.
+std::vector<int> used_buffers(const ir::Program& program, const std::vector<bool>& is_live) {
+  std::set<int> used = {0};
+  for (std::size_t id = 0; id < program.ops.size(); ++id) {
+    if (is_live[id] && program.ops[id].code == Code::load) used.insert(program.ops[id].index);
+  }
+  return {used.begin(), used.end()};
+}
+
+void check_buffers(const ir::Program& program, const Target& target, std::size_t given) {
+  const auto most = static_cast<std::size_t>(target.most_buffers);
+  if (given <= most) return;
+  throw Error(Errc::unsupported, text("[", program.name, "] uses ", given, " buffers at once, and ", full_name(target),
+                                      " takes at most ", most));
+}
+
+}  // namespace
+
 Kernel Printer::print() {
   result_.group = target_.group;
   result_.tiling = tiling_;
   result_.points = has_stages_ || product_ ? 0 : has_quads_ ? 4 : 1;
-  result_.buffers.push_back(0);
-  result_.is_written.push_back(true);
-  for (std::size_t buffer = 1; buffer < program_.buffers.size(); ++buffer) {
-    bool is_read = false;
-    for (std::size_t id = 0; id < program_.ops.size(); ++id) {
-      const ir::Op& op = program_.ops[id];
-      is_read |= analysis_.is_live[id] && op.code == Code::load && op.index == static_cast<int>(buffer);
-    }
-    if (!is_read) continue;
-    result_.buffers.push_back(static_cast<int>(buffer));
-    result_.is_written.push_back(false);
-  }
+  result_.buffers = used_buffers(program_, analysis_.is_live);
+  result_.is_written.assign(result_.buffers.size(), false);
+  result_.is_written.front() = true;
 
   // The arguments: pieces of work, words of scratch memory a workgroup, extents, scalars.
   int word = 2;
@@ -394,6 +405,7 @@ Kernel Printer::print() {
     arguments += text("  ", words_.variable(of), " scalar", number, " = ", words_.from_bits(of, low, high), ";\n");
   }
   result_.argument_words = word;
+  if (has_far_places(program_, target_)) result_.most_elements = longest_axis;
   result_.has_push_constants = target_.dialect == Dialect::vulkan && word * 4 <= target_.push_bytes;
 
   if (product_) {
@@ -406,12 +418,8 @@ Kernel Printer::print() {
     print_points();
   }
 
-  const auto given = static_cast<int>(result_.buffers.size()) + (result_.has_scratch ? 1 : 0) +
-                     (target_.dialect == Dialect::vulkan && !result_.has_push_constants ? 1 : 0);
-  if (given > target_.most_buffers) {
-    throw Error(Errc::unsupported, text("[", program_.name, "] uses ", given, " buffers at once, and ", target_.device,
-                                        " takes at most ", target_.most_buffers));
-  }
+  const bool has_argument_buffer = target_.dialect == Dialect::vulkan && !result_.has_push_constants;
+  check_buffers(program_, target_, result_.buffers.size() + result_.has_scratch + has_argument_buffer);
 
   const std::string qualifier = words_.is_glsl()                   ? "shared"
                                 : target_.dialect == Dialect::cuda ? "__shared__"
@@ -468,15 +476,17 @@ Kernel print(const ir::Program& program, const Target& target, Form form) {
   return Printer(program, target, form).print();
 }
 
-void check_types(const ir::Program& program, const Target& target) {
+void check(const ir::Program& program, const Target& target) {
   for (const ir::Buffer& buffer : program.buffers) {
     const bool is_missing =
         (buffer.type == Type::f64 && !target.has_f64) || (buffer.type == Type::s64 && !target.has_s64);
     if (!is_missing) continue;
     throw Error(Errc::unsupported, text("[", program.name, "] ", buffer.name, " is ", ir::to_string(buffer.type),
-                                        ", which ", target.device, " does not have"));
+                                        ", which ", full_name(target), " does not have"));
   }
-  kept_as(program, Analysis(program, single_points(program)).is_live, target);
+  const std::vector<bool> is_live = Analysis(program, single_points(program)).is_live;
+  check_buffers(program, target, used_buffers(program, is_live).size());
+  kept_as(program, is_live, target);
 }
 
 }  // namespace tessera::compile::gpu

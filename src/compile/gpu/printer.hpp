@@ -17,12 +17,20 @@
 
 namespace tessera::compile::gpu {
 
+// The device, for messages: "llvmpipe (vulkan)".
+std::string full_name(const Target& target);
+
 // How the values of a program are kept (kept.cpp).
 //
 // An s64 that is computed from places alone (coordinates, extents, small numbers) is one of 32 bits: no buffer that a
-// kernel can use has as many elements. Where the device has no 64-bit integers, numbers that come from floats count as
-// places too, since they cannot be anything else; others cannot be computed there.
+// kernel can use has as many elements. Where the device has no 64-bit integers, numbers that come from floats are kept
+// in 32 bits too: those from farthest_place on become that, but the ends of s64 those of s32, which come round alike.
+// So they can be compared with places, be moved by some, and say where to read, as long as no axis is longer than
+// longest_axis. What else is done with them is unsupported, and so are others.
 std::vector<Kept> kept_as(const ir::Program& program, const std::vector<bool>& is_live, const Target& target);
+inline constexpr std::int64_t farthest_place = std::int64_t{1} << 30;
+inline constexpr std::int64_t longest_axis = std::int64_t{1} << 28;
+bool has_far_places(const ir::Program& program, const Target& target);
 
 // The words of a value in scratch memory.
 constexpr int words_of(Kept kept) noexcept { return kept == Kept::f64 || kept == Kept::s64 ? 2 : 1; }

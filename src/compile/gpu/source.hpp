@@ -4,6 +4,7 @@
 #include "ir/ir.hpp"
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -57,6 +58,7 @@ struct Kernel {
   bool has_scratch = false;
   bool has_push_constants = false;
   int argument_words = 0;
+  std::int64_t most_elements = std::numeric_limits<std::int32_t>::max();  // of a buffer: places are of 32 bits
 
   // Workgroups. In the first form each invocation does points of the output, so many at a time; in the others each
   // workgroup does tiles of it.
@@ -126,7 +128,7 @@ enum class Choice : std::uint8_t { none, reduction, product };
 Choice choice_of(const ir::Program& program);
 // The better one for a launch with these extents.
 Form best_form(Choice choice, const ir::Program& program, const std::int64_t* dims);
-// Throws what print() would throw on account of the types, at once.
-void check_types(const ir::Program& program, const Target& target);
+// Throws what print() would throw on account of types and of the number of buffers, at once.
+void check(const ir::Program& program, const Target& target);
 
 }  // namespace tessera::compile::gpu

@@ -44,8 +44,7 @@ class Gate {
 };
 
 core::FailurePtr process_ends(const DeviceInfo& info) {
-  return core::make_failure(Errc::device_failure,
-                            core::text(info.name, " (", info.backend, "): the process is ending"));
+  return core::make_failure(Errc::device_failure, core::text(full_name(info), ": the process is ending"));
 }
 
 // Somebody's stay inside; empty if the gate is closed.
@@ -153,9 +152,10 @@ class ExitSafeDriver final : public Driver {
 
   std::int64_t pieces(const Launch& launch) override {
     return inside([&] {
+      const bool is_new = launch.executable && !launch.executable->is_ready();
       const std::int64_t pieces = below_->pieces(launch);
-      // Compilers inside of the driver have handlers of their own, from their first use on: ours must be before them.
-      if (!has_compiled_.load(std::memory_order_relaxed) && !has_compiled_.exchange(true)) close_at_exit();
+      // A compiler that was not needed before may have handlers of its own from now on: ours must be called first.
+      if (is_new) close_at_exit();
       return pieces;
     });
   }
@@ -202,7 +202,6 @@ class ExitSafeDriver final : public Driver {
   std::unique_ptr<Driver> below_;
   const std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
   std::atomic<std::uint64_t> started_{0};
-  std::atomic<bool> has_compiled_{false};
 };
 
 void close_all() noexcept {

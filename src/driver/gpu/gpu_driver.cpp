@@ -5,6 +5,7 @@
 #include "compile/dump.hpp"
 #include "core/text.hpp"
 #include "driver/gpu/exit_safe_driver.hpp"
+#include "driver/gpu/words.hpp"
 #include "ir/analysis.hpp"
 
 #include <algorithm>
@@ -32,15 +33,21 @@ constexpr std::size_t alignment = 64;
 
 class GpuExecutable final : public Executable {
  public:
-  explicit GpuExecutable(ir::Program program)
-      : program_(std::move(program)), choice_(compile::gpu::choice_of(program_)) {}
+  GpuExecutable(ir::Program given, const compile::gpu::Target& target)
+      : given_(std::move(given)),
+        words_(in_words(given_, target)),
+        program_(words_ ? *words_ : given_),
+        choice_(compile::gpu::choice_of(program_)) {}
 
   struct Code {
     compile::gpu::Kernel kernel;
     std::unique_ptr<Module> module;
   };
 
+  const ir::Program& given() const noexcept { return given_; }
+  // What is compiled.
   const ir::Program& program() const noexcept { return program_; }
+  bool is_in_words() const noexcept { return words_.has_value(); }
 
   // What a launch runs; compiled by the first that wants it, while the others wait.
   const Code& code(Api& api, const Launch& launch) {
@@ -72,7 +79,9 @@ class GpuExecutable final : public Executable {
     if (compile::dump_wants("gpu")) compile::dump_show(program_.name, "gpu", kernel.source);
   }
 
-  const ir::Program program_;
+  const ir::Program given_;
+  const std::optional<ir::Program> words_;
+  const ir::Program& program_;
   const compile::gpu::Choice choice_;
   std::array<Slot, 2> slots_;
 };
@@ -294,7 +303,7 @@ class GpuDriver final : public Driver {
   Block allocate(std::size_t bytes) override {
     const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
     if (rounded > api_->most_buffer_bytes()) {
-      throw Error(Errc::out_of_memory, text("a kernel on ", info_.name, " (", info_.backend, ") can use at most ",
+      throw Error(Errc::out_of_memory, text("a kernel on ", full_name(info_), " can use at most ",
                                             api_->most_buffer_bytes(), " bytes of one buffer"));
     }
     std::unique_ptr<Memory> memory = api_->allocate(rounded);
@@ -326,14 +335,15 @@ class GpuDriver final : public Driver {
   std::size_t trim() override { return scratch_.trim(); }
 
   const Executable& compile(const ir::Program& program) override {
-    compile::gpu::check_types(program, api_->target());
     const std::scoped_lock lock(mutex_);
     const std::size_t hash = ir::hash_code(program);
     const auto [begin, end] = executables_.equal_range(hash);
     for (auto known = begin; known != end; ++known) {
-      if (ir::is_same_code(known->second->program(), program)) return *known->second;
+      if (ir::is_same_code(known->second->given(), program)) return *known->second;
     }
-    return *executables_.emplace(hash, std::make_unique<GpuExecutable>(program))->second;
+    auto made = std::make_unique<GpuExecutable>(program, api_->target());
+    compile::gpu::check(made->program(), api_->target());
+    return *executables_.emplace(hash, std::move(made))->second;
   }
   // Scratch memory and arguments may need one each.
   std::size_t most_buffers() const noexcept override {
@@ -423,11 +433,14 @@ class GpuDriver final : public Driver {
     }
   }
 
-  Dispatch dispatch(const Launch& launch, std::vector<Scratch>& scratch, std::vector<Chains::Part>* parts) {
-    GpuExecutable& executable = executable_of(launch);
+  Dispatch dispatch(const Launch& given, std::vector<Scratch>& scratch, std::vector<Chains::Part>* parts) {
+    GpuExecutable& executable = executable_of(given);
+    std::optional<Launch> words;
+    if (executable.is_in_words()) words = in_words(given);
+    const Launch& launch = words ? *words : given;
     const GpuExecutable::Code& code = executable.code(*api_, launch);
     const compile::gpu::Kernel& kernel = code.kernel;
-    check_size(executable.program(), launch);
+    check_size(executable.program(), launch, kernel.most_elements);
     const auto grid = kernel.grid(executable.program(), launch.dims.data());
     std::int64_t groups = std::min<std::int64_t>(std::max<std::int64_t>(grid.groups, 1), api_->most_groups());
     Dispatch call;
@@ -452,15 +465,14 @@ class GpuDriver final : public Driver {
     return call;
   }
 
-  // Places are counted in 32 bits.
-  void check_size(const ir::Program& program, const Launch& launch) const {
+  void check_size(const ir::Program& program, const Launch& launch, std::int64_t most) const {
     const std::int64_t* dims = launch.dims.data();
     for (const ir::Buffer& buffer : program.buffers) {
       std::int64_t elements = 1;
       for (int axis = 0; axis < buffer.rank(); ++axis) elements *= *dims++;
-      if (elements <= std::numeric_limits<std::int32_t>::max()) continue;
+      if (elements <= most) continue;
       throw Error(Errc::unsupported, text("[", program.name, "] ", buffer.name, " has ", elements, " elements: on ",
-                                          info_.name, " (", info_.backend, ") a buffer has at most 2^31 - 1"));
+                                          full_name(info_), " it can have at most ", most));
     }
   }
 
@@ -474,8 +486,8 @@ class GpuDriver final : public Driver {
     const std::string needs = steps < compile::gpu::Kernel::uncounted
                                   ? text("needs about ", steps, " steps of loops an invocation")
                                   : "has a loop whose steps cannot be told before it runs";
-    throw Error(Errc::unsupported, text("[", program.name, "] ", needs, ", ", info_.name, " (", info_.backend,
-                                        ") stops an invocation after ", most));
+    throw Error(Errc::unsupported,
+                text("[", program.name, "] ", needs, ", ", full_name(info_), " stops an invocation after ", most));
   }
 
   void give_back_scratch(std::uint64_t ended) {

@@ -15,7 +15,6 @@ using namespace std::chrono_literals;
 bool is_loss(cl_int error) {
   switch (error) {
     case CL_DEVICE_NOT_AVAILABLE:
-    case CL_OUT_OF_RESOURCES:
     case CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST:
     case CL_INVALID_COMMAND_QUEUE:
     case CL_INVALID_CONTEXT:

@@ -54,6 +54,7 @@ Found describe(cl_device_id device) {
   info.name = text(device, CL_DEVICE_NAME);
   info.backend = "opencl";
   info.is_gpu = (found.type & CL_DEVICE_TYPE_GPU) != 0;
+  info.is_discrete = info.is_gpu && !value<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY);
   info.version = core::text(text(device, CL_DRIVER_VERSION), ", ", version);
   info.memory = static_cast<std::size_t>(value<cl_ulong>(device, CL_DEVICE_GLOBAL_MEM_SIZE));
   info.compute_units = std::max(1U, value<cl_uint>(device, CL_DEVICE_MAX_COMPUTE_UNITS));

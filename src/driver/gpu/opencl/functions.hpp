@@ -53,9 +53,10 @@ const Functions* functions();
 // "CL_OUT_OF_RESOURCES"; "OpenCL error -9999" for what is not known.
 std::string error_name(cl_int error);
 
-// Whether a call failed for want of memory: it may work later.
+// Whether a call failed for want of memory: it may work later. A command that ended with the last of these, though, has
+// crashed.
 inline bool is_out_of_memory(cl_int error) {
-  return error == CL_MEM_OBJECT_ALLOCATION_FAILURE || error == CL_OUT_OF_HOST_MEMORY;
+  return error == CL_MEM_OBJECT_ALLOCATION_FAILURE || error == CL_OUT_OF_HOST_MEMORY || error == CL_OUT_OF_RESOURCES;
 }
 
 // Owns one of OpenCL's objects.

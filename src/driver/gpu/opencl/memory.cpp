@@ -18,7 +18,7 @@ std::unique_ptr<Memory> OpenclMemory::make(const std::shared_ptr<Connection>& co
   memory->object_ =
       MemoryObject(functions()->create_buffer(connection->context(), CL_MEM_READ_WRITE, size, nullptr, &error));
   // The size is too large for any buffer, or for what is left.
-  if (is_out_of_memory(error) || error == CL_INVALID_BUFFER_SIZE || error == CL_OUT_OF_RESOURCES) return nullptr;
+  if (is_out_of_memory(error) || error == CL_INVALID_BUFFER_SIZE) return nullptr;
   connection->check(error, "clCreateBuffer");
   return memory;
 }

@@ -16,7 +16,10 @@ cl_int status_of(cl_event event) {
   cl_int status = CL_COMPLETE;
   const cl_int error =
       functions()->get_event_info(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr);
-  return error == CL_SUCCESS ? status : error;
+  if (error != CL_SUCCESS) return error;
+  // To be told is not enough to see what the command wrote: only waiting is a point of synchronisation.
+  if (status == CL_COMPLETE) return functions()->wait_for_events(1, &event);
+  return status;
 }
 
 }  // namespace

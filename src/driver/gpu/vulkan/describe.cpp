@@ -104,6 +104,7 @@ void fill_info(PhysicalDevice& device, const Properties& properties, const Featu
   info.name = device.properties.deviceName;
   info.backend = "vulkan";
   info.is_gpu = device.properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU;
+  info.is_discrete = device.properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
   info.version = version_of(properties);
   for (std::uint32_t i = 0; i < device.memory.memoryHeapCount; ++i) {
     const VkMemoryHeap& heap = device.memory.memoryHeaps[i];
