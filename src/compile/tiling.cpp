@@ -29,6 +29,8 @@ constexpr std::int64_t square = 64;
 // Where neighbours are computed too: the rows that two tiles compute both are few, and what is kept of them fits the
 // second cache.
 constexpr std::int64_t halo_rows = 128, halo_columns = 1024;
+// The same where the rows are not cut: they may be thousands.
+constexpr std::int64_t tall_halo_columns = 256;
 
 // The extent of a tile and some neighbours: tile_dim + number.
 bool is_widened(const ir::Program& program, const Op& op) {
@@ -177,7 +179,7 @@ Tiling choose_tiling(const ir::Program& program) {
     rows = columns = square;
   } else if (any([&](const Op& op) { return op.code == Code::pick || is_widened(program, op); })) {
     rows = halo_rows;
-    columns = halo_columns;
+    columns = rank >= 2 && whole[rank - 2] ? tall_halo_columns : halo_columns;
   } else if (any([](const Op& op) { return ir::is_reduction(op.code); })) {
     rows = 1;
   } else if (rank >= 2 && dims.back() >= 0) {  // short rows, many at a time

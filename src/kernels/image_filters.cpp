@@ -4,6 +4,7 @@
 
 #include "core/text.hpp"
 #include "kernels/image.hpp"
+#include "kernels/parts.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -21,7 +22,32 @@ namespace {
 
 using Kind = ParamSpec::Kind;
 
-constexpr int max_radius = 64;
+// Sums over windows of u8 that are this large fit 31 bits.
+constexpr int max_radius = 1024;
+
+// --- sums
+
+Index offset(int i) { return tile::constant<std::int64_t>(i); }
+
+// part(0) + … + part(count - 1). add(sum, i) is sum + part(i).
+//
+// As one expression where that is short: so many parts. Else it is a loop over pieces of it: written down as a whole
+// the program would take long to compile, and one step for each part is more steps than some devices take. What a piece
+// comes to is added as one number, so that many floats lose little.
+template <class Part, class Add>
+Tile sum_of(int count, int is_short, const Part& part, const Add& add) {
+  constexpr int most_pieces = 32;
+  const auto sum_from = [&](const Index& first, int parts) {
+    Tile sum = part(first);
+    for (int i = 1; i < parts; ++i) sum = add(sum, first + i);
+    return sum;
+  };
+  if (count <= 2 * is_short) return sum_from(offset(0), count);
+  const int length = std::max(is_short, (count - 1) / most_pieces);
+  const int pieces = (count - 1) / length, rest = count - pieces * length;
+  return tile::loop(pieces, sum_from(offset(0), rest),
+                    [&](const Index& k, const Tile& before) { return before + sum_from(k * length + rest, length); });
+}
 
 // --- Gaussian
 
@@ -29,11 +55,18 @@ constexpr int max_radius = 64;
 struct Weights {
   std::vector<std::uint32_t> fixed;
   std::vector<float> floats;
+  double falloff = 0;  // of floats: number i is exp(-falloff * i * i) times the first one
 };
 
-// How a program sees weights: it is made for so many of them, and they are the first of its scalars. One alone needs
-// none.
+// How a program sees weights: it is made for so many of them, and its first scalars tell what they are. One alone needs
+// none. Few of them are a scalar each. More are a tile that the program computes from fewer scalars, and its sums are
+// loops over it.
 struct Taps {
+  static constexpr int most_scalars = 64;
+  // All 256 of 256ths: on either side of the centre 128, each with a place of its own from 0 to the radius. Two places
+  // share a scalar.
+  static constexpr int places = 128, place_scalars = places / 2, place_bits = 16;
+
   bool is_fixed = false;
   int radius = 0;
 
@@ -41,21 +74,61 @@ struct Taps {
       : is_fixed(!weights.fixed.empty()),
         radius(static_cast<int>(std::max(weights.fixed.size(), weights.floats.size())) - 1) {}
 
-  int scalars() const { return radius == 0 ? 0 : radius + 1; }
+  bool are_many() const { return radius > most_scalars; }
+  int scalars() const {
+    if (are_many()) return is_fixed ? place_scalars : 2;
+    return radius == 0 ? 0 : radius + 1;
+  }
   std::string variant() const { return text("radius ", radius); }
-  // As u32 or f32. The compiler has to see that 512 times one beside the centre, of which there are two, fits 16 bits.
+  // As u32 or f32, of few. The compiler has to see that 512 times one beside the centre, of which there are two, fits
+  // 16 bits.
   Tile operator[](int i) const {
     if (radius == 0) return is_fixed ? tile::constant<std::uint32_t>(256) : tile::constant(1.0f);
     const Tile weight = tile::detail::scalar(i);
     if (!is_fixed) return weight;
     return i == 0 ? tile::cast<std::uint32_t>(weight) : tile::min(tile::cast<std::uint32_t>(weight), 127);
   }
+  // All of them, of many. Of u8 the centre's is half of it: it is added from both sides, as the others are.
+  Tile all() const {
+    const Tile place = tile::iota({radius + 1}, 0);
+    if (!is_fixed) {
+      const Tile distance = tile::cast<float>(place);
+      const Tile weight = tile::detail::scalar(0) * tile::exp(-tile::detail::scalar(1) * (distance * distance));
+      return tile::select(place == 0, weight * 0.5f, weight);
+    }
+    const Tile at = tile::cast<std::int32_t>(place);
+    Tile count = tile::constant<std::uint32_t>(0);
+    for (int i = 0; i < place_scalars; ++i) {
+      const Tile both = tile::detail::scalar(i);
+      for (const Tile& one : {both & ((1 << place_bits) - 1), both >> place_bits}) {
+        count = count + tile::select(at == one, tile::constant<std::uint32_t>(1), tile::constant<std::uint32_t>(0));
+      }
+    }
+    return count;
+  }
 };
+
+// Many of them, of u8: see Taps::places.
+std::vector<Plan::Scalar> place_scalars_of(const std::vector<std::uint32_t>& weights) {
+  std::vector<std::int64_t> places(weights[0] / 2, 0);
+  for (std::size_t i = 1; i < weights.size(); ++i)
+    places.insert(places.end(), weights[i], static_cast<std::int64_t>(i));
+  std::vector<Plan::Scalar> scalars;
+  for (std::size_t i = 0; i < places.size(); i += 2) {
+    scalars.push_back(integer_scalar("places", places[i] | places[i + 1] << Taps::place_bits, s32));
+  }
+  return scalars;
+}
 
 // Two or more of them: each is less than 256.
 std::vector<Plan::Scalar> scalars_of(const Weights& weights) {
+  const Taps taps(weights);
   std::vector<Plan::Scalar> scalars;
-  if (Taps(weights).scalars() == 0) return scalars;
+  if (taps.scalars() == 0) return scalars;
+  if (taps.are_many()) {
+    if (taps.is_fixed) return place_scalars_of(weights.fixed);
+    return {number_scalar("weight", weights.floats[0]), number_scalar("falloff", weights.falloff)};
+  }
   for (const std::uint32_t weight : weights.fixed) scalars.push_back(integer_scalar("weight", weight, u8));
   for (const float weight : weights.floats) scalars.push_back(number_scalar("weight", weight));
   return scalars;
@@ -98,6 +171,7 @@ Weights gaussian_weights(DType dtype, std::int64_t radius, double sigma) {
     drop_zeros(weights.fixed);
   } else {
     weights.floats.assign(exact.begin(), exact.end());
+    weights.falloff = 0.5 / (sigma * sigma);
     drop_zeros(weights.floats);
   }
   return weights;
@@ -106,16 +180,25 @@ Weights gaussian_weights(DType dtype, std::int64_t radius, double sigma) {
 // The weighted sum of part(-radius) … part(radius).
 template <class Part>
 Tile weighted_sum(const Taps& taps, const Part& part) {
-  Tile sum = part(0) * taps[0];
-  for (int i = 1; i <= taps.radius; ++i) {
-    const Tile both = part(-i) + part(i);
-    sum = taps.is_fixed ? sum + both * taps[i] : tile::fma(both, taps[i], sum);
+  const auto both = [&](const Index& i) { return part(-i) + part(i); };
+  const auto add = [&](const Tile& sum, const Index& i, const Tile& weight) {
+    return taps.is_fixed ? sum + both(i) * weight : tile::fma(both(i), weight, sum);
+  };
+  if (taps.are_many()) {
+    const Tile weights = taps.all();
+    const auto weight = [&](const Index& i) { return tile::slice(weights, {i}, {1}); };
+    constexpr int short_sum = 16;
+    return sum_of(
+        taps.radius + 1, short_sum, [&](const Index& i) { return both(i) * weight(i); },
+        [&](const Tile& sum, const Index& i) { return add(sum, i, weight(i)); });
   }
+  Tile sum = part(offset(0)) * taps[0];
+  for (int i = 1; i <= taps.radius; ++i) sum = add(sum, offset(i), taps[i]);
   return sum;
 }
 
 // The rows of a taller tile from `first` on, as many as the tile has.
-Tile row_of(const Output& z, const Tile& rows, int first) {
+Tile row_of(const Output& z, const Tile& rows, const Index& first) {
   return tile::slice(rows, {first, 0}, {z.tile_dim(0), z.tile_dim(1)});
 }
 
@@ -124,7 +207,7 @@ Tile row_of(const Output& z, const Tile& rows, int first) {
 Tile blurred_rows(const Output& z, const Input& x, const Taps& taps, int step) {
   const Tile rows = z.index(0, taps.radius, taps.radius);
   const Tile columns = z.index(1);
-  const Tile sum = weighted_sum(taps, [&](int i) {
+  const Tile sum = weighted_sum(taps, [&](const Index& i) {
     return tile::cast(x.at({rows, columns + i * step}, Border::clamp, step), taps.is_fixed ? u32 : f32);
   });
   return taps.is_fixed ? sum & 0xffff : sum;
@@ -133,7 +216,7 @@ Tile blurred_rows(const Output& z, const Input& x, const Taps& taps, int step) {
 // The tile blurred: 16.16 fixed point in u32, or f32.
 Tile blurred(const Output& z, const Input& x, const Taps& taps, int step) {
   const Tile sums = blurred_rows(z, x, taps, step);
-  const Tile sum = weighted_sum(taps, [&](int i) { return row_of(z, sums, taps.radius + i); });
+  const Tile sum = weighted_sum(taps, [&](const Index& i) { return row_of(z, sums, i + taps.radius); });
   return taps.is_fixed ? sum & 0xffffff : sum;
 }
 
@@ -144,8 +227,10 @@ Tile times_128th(const Tile& number, const Tile& weight) { return number * (weig
 // Nearly sum / 256, `high` below.
 template <class Row>
 Tile blurred_about(const Taps& taps, const Row& row) {
-  Tile high = times_256th(row(0), taps[0]);
-  for (int i = 1; i <= taps.radius; ++i) high = high + times_128th((row(-i) + row(i) + 1) >> 1, taps[i]);
+  Tile high = times_256th(row(offset(0)), taps[0]);
+  for (int i = 1; i <= taps.radius; ++i) {
+    high = high + times_128th((row(offset(-i)) + row(offset(i)) + 1) >> 1, taps[i]);
+  }
   return high;
 }
 
@@ -157,9 +242,12 @@ Tile blurred_about(const Taps& taps, const Row& row) {
 // too large by less than 1/2 (w[i] / 256 for each i, where s[-i] + s[i] is odd), and too small by less than 65 (1 for
 // each term). So n = (sum + 32768) >> 8 is one of high … high + 255, and t, the lower 8 bits of n, tell which: they
 // follow from the lower 16 bits of sum. The result, n >> 8, is (high + 255 - t) >> 8, where nothing exceeds 65535.
+//
+// Sums of many are not taken apart like that.
 Tile blurred_to_u8(const Output& z, const Input& x, const Taps& taps, int step) {
+  if (taps.are_many()) return tile::cast<std::uint8_t>((blurred(z, x, taps, step) + 32768) >> 16);
   const Tile sums = blurred_rows(z, x, taps, step);
-  const auto row = [&](int i) { return row_of(z, sums, taps.radius + i); };
+  const auto row = [&](const Index& i) { return row_of(z, sums, i + taps.radius); };
   const Tile sum = weighted_sum(taps, row);
   const Tile rest = ((sum & 65535) ^ 32767) >> 8;  // 255 - t: the bits of sum + 32768, each of them turned
   return tile::cast<std::uint8_t>(((blurred_about(taps, row) + rest) & 65535) >> 8);
@@ -195,11 +283,15 @@ struct Parts {
   Tile high, low;
 };
 Parts blurred_in_parts(const Output& z, const Input& x, const Taps& taps, int step) {
+  if (taps.are_many()) {
+    const Tile sum = blurred(z, x, taps, step);
+    return {sum >> 8, sum & 255};
+  }
   const Tile sums = blurred_rows(z, x, taps, step);
-  const auto row = [&](int i) { return row_of(z, sums, taps.radius + i); };
-  Tile high = times_256th(row(0), taps[0]);
+  const auto row = [&](const Index& i) { return row_of(z, sums, i + taps.radius); };
+  Tile high = times_256th(row(offset(0)), taps[0]);
   for (int i = 1; i <= taps.radius; ++i) {
-    high = high + times_256th(row(-i), taps[i]) + times_256th(row(i), taps[i]);
+    high = high + times_256th(row(offset(-i)), taps[i]) + times_256th(row(offset(i)), taps[i]);
   }
   // Less than 256 for each term: at most 129 * 255.
   const Tile rest = (weighted_sum(taps, row) - (high << 8)) & 65535;
@@ -232,7 +324,7 @@ constexpr std::int64_t most_in_16_bits = 511;
 Tile sharpened_in_16_bits(const Output& z, const Input& x, const Taps& taps, int step) {
   const Tile amount = tile::min(tile::max(tile::detail::scalar(taps.scalars()), 0), static_cast<int>(most_in_16_bits));
   const Tile sums = blurred_rows(z, x, taps, step);
-  const auto row = [&](int i) { return row_of(z, sums, taps.radius + i); };
+  const auto row = [&](const Index& i) { return row_of(z, sums, i + taps.radius); };
   const Tile below = -weighted_sum(taps, row) & 65535;
   const Tile blur = ((blurred_about(taps, row) + 190 + (below >> 8)) & 65535) >> 8;  // rounded up
   const Tile middle = tile::cast<std::int32_t>(tile::load_like(x, z));
@@ -258,10 +350,9 @@ Plan plan_sharpen(const Call& call) {
   const Weights weights = gaussian_weights(call.output.dtype, call["radius"].integer, call["sigma"].number);
   const double amount = call["amount"].number;
   const auto fixed_amount = static_cast<std::int64_t>(std::round(amount * 256));
-  const int bits = fixed_amount >= 0 && fixed_amount <= most_in_16_bits ? 16
-                   : std::abs(fixed_amount) <= most_in_32_bits          ? 32
-                                                                        : 64;
   const Taps taps(weights);
+  const bool is_in_16_bits = !taps.are_many() && fixed_amount >= 0 && fixed_amount <= most_in_16_bits;
+  const int bits = is_in_16_bits ? 16 : std::abs(fixed_amount) <= most_in_32_bits ? 32 : 64;
   const std::string variant = text(taps.variant(), taps.is_fixed ? text(" bits ", bits) : "");
   Plan plan = rows_plan(image, variant, [taps, bits, step = image.step()] {
     const Output z;
@@ -282,33 +373,29 @@ Plan plan_sharpen(const Call& call) {
 
 // --- windows
 
-// The sum of part(0) … part(count - 1): a loop where writing it all down would make the program long.
-template <class Part>
-Tile sum_of(int count, const Part& part) {
-  constexpr int longest = 9;
-  Tile sum = part(tile::constant<std::int64_t>(0));
-  if (count > longest) {
-    return tile::loop(count - 1, sum, [&](const Index& k, const Tile& before) { return before + part(k + 1); });
-  }
-  for (int i = 1; i < count; ++i) sum = sum + part(tile::constant<std::int64_t>(i));
-  return sum;
-}
-
 Plan plan_box_blur(const Call& call) {
   const Image image = checked_image_like_output(call);
   const int radius = static_cast<int>(call["radius"].integer);
   return rows_plan(image, text("radius ", radius), [radius, step = image.step()] {
     const Output z;
     const Input x(0);
-    const int side = 2 * radius + 1;
+    const int side = 2 * radius + 1, window = side * side;
     const Tile rows = z.index(0, radius, radius);
     const Tile columns = z.index(1);
-    const Tile sums = sum_of(side, [&](const Index& k) {
+    const auto window_sum = [&](const auto& part) {
+      constexpr int short_sum = 16;
+      return sum_of(side, short_sum, part, [&](const Tile& sum, const Index& k) { return sum + part(k); });
+    };
+    const Tile sums = window_sum([&](const Index& k) {
       return tile::cast(x.at({rows, columns + (k - radius) * step}, Border::clamp, step), z.dtype() == u8 ? u32 : f32);
     });
-    const Tile sum =
-        sum_of(side, [&](const Index& k) { return tile::slice(sums, {k, 0}, {z.tile_dim(0), z.tile_dim(1)}); });
-    z.store(finished(z, as_float(sum) / static_cast<float>(side * side)));  // a u8's sum is exact in f32
+    const Tile sum = window_sum([&](const Index& k) { return row_of(z, sums, k); });
+    constexpr int most_exact = (1 << 24) / 255;  // pixels of u8 whose sum is exact in f32
+    if (z.dtype() == f32 || window <= most_exact) {
+      return z.store(finished(z, as_float(sum) / static_cast<float>(window)));
+    }
+    const Tile half_up = tile::cast<std::int32_t>(sum + window / 2);  // a window has an odd number of pixels
+    z.store(tile::cast<std::uint8_t>(small_quotient(half_up, tile::constant<std::int32_t>(window), s32)));
   });
 }
 

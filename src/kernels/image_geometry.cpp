@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <iterator>
 #include <limits>
 #include <string>
@@ -32,14 +33,52 @@ struct Place {
   Tile fraction;  // f32
 };
 
-Tile scaled_center(const Tile& index, const Index& in, const Index& out) {
+// The longest side of what is scaled, and how far f32 goes: usual places are within a 4000th of an element, and those
+// of large images within one element.
+enum class Length : std::uint8_t { usual, large, huge };
+Length length_of(std::initializer_list<std::int64_t> sides) {
+  constexpr std::int64_t longest_usual = 4096, longest_large = std::int64_t{1} << 20;
+  const std::int64_t longest = std::max(sides);
+  return longest <= longest_usual ? Length::usual : longest <= longest_large ? Length::large : Length::huge;
+}
+std::string_view variant_of(Length length) {
+  return length == Length::usual ? "" : length == Length::large ? " large" : " huge";
+}
+
+Tile scaled_centre(const Tile& index, const Index& in, const Index& out) {
   return (as_float(index) + 0.5f) * (as_float(in) / as_float(out));
 }
 
-Place place_of(const Tile& index, const Index& in, const Index& out) {
-  const Tile source = scaled_center(index, in, out) - 0.5f;
-  const Tile first = tile::floor(source);
-  return {tile::cast<std::int64_t>(first), source - first};
+// place + rest / step, all of them s32 and 0 <= rest < step.
+struct Quotient {
+  Tile place, rest, step;
+};
+
+// Where the centre of a point lies, (2 * index + 1) * in / (2 * out), and that less the half that the centre of an
+// element is behind its beginning; the same on every device. Estimated in f32 and put right by what is left. That is
+// small, so that it is right in 32 bits also where its parts wrap around.
+enum class From : std::uint8_t { beginning, centre };
+Quotient centre_of(const Tile& index, const Index& in, const Index& out, From from, Length length) {
+  const Tile i = tile::cast<std::int32_t>(index), size = tile::cast<std::int32_t>(in);
+  const Tile half = tile::cast<std::int32_t>(out), step = 2 * half;
+  const Tile scaled = from == From::centre ? (2 * i + 1) * size - half : (2 * i + 1) * size;
+  const auto rest_of = [&](const Tile& place) { return scaled - place * step; };
+  const Tile centre = scaled_centre(index, in, out);
+  Tile place = tile::cast<std::int32_t>(from == From::centre ? tile::floor(centre - 0.5f) : centre);
+  if (length == Length::huge) place = place + tile::cast<std::int32_t>(as_float(rest_of(place)) / as_float(step));
+  const Tile rest = rest_of(place);
+  const Tile off = tile::cast<std::int32_t>(rest >= step) - tile::cast<std::int32_t>(rest < 0);
+  return {place + off, rest - off * step, step};
+}
+
+Place place_of(const Tile& index, const Index& in, const Index& out, Length length) {
+  if (length == Length::usual) {
+    const Tile source = scaled_centre(index, in, out) - 0.5f;
+    const Tile first = tile::floor(source);
+    return {tile::cast<std::int64_t>(first), source - first};
+  }
+  const Quotient centre = centre_of(index, in, out, From::centre, length);
+  return {tile::cast<std::int64_t>(centre.place), as_float(centre.rest) / as_float(centre.step)};
 }
 
 Tile bilinear(const Place& y, const Place& x, const Fetch& fetch) {
@@ -83,34 +122,20 @@ void check_like_input_but_size(const Call& call) {
 
 // --- resize
 
-// The pixel in which the centre of a point lies, (2 * index + 1) * in / (2 * out), the same on every device: estimated
-// in f32 and put right by what is left. That is small, so that it is right in 32 bits also where its parts wrap around.
-Tile nearest_place(const Tile& index, const Index& in, const Index& out, bool is_long) {
-  const Tile i = tile::cast<std::int32_t>(index), size = tile::cast<std::int32_t>(in);
-  const Tile step = 2 * tile::cast<std::int32_t>(out);
-  const auto rest_of = [&](const Tile& place) { return (2 * i + 1) * size - place * step; };
-  Tile place = tile::cast<std::int32_t>(scaled_center(index, in, out));
-  if (is_long) place = place + tile::cast<std::int32_t>(as_float(rest_of(place)) / as_float(step));
-  const Tile rest = rest_of(place);
-  return tile::cast<std::int64_t>(place + tile::cast<std::int32_t>(rest >= step) - tile::cast<std::int32_t>(rest < 0));
-}
-
-// An estimate in f32 is off by 1 at most below that.
-constexpr std::int64_t longest_at_once = std::int64_t{1} << 20;
-
-bool is_long(const Image& image) { return std::max(image.height, image.width) > longest_at_once; }
-
-void resize_body(std::string_view method, bool is_long) {
+void resize_body(std::string_view method, Length length) {
   const Output z;
   const Input x(0);
   const auto load = [&](const Tile& row, const Tile& column) {
     return z.rank() == 2 ? x.at({row, column}, Border::clamp) : x.at({row, column, z.index(2)}, Border::clamp);
   };
   if (method == "nearest") {
-    const auto nearest = [&](int axis) { return nearest_place(z.index(axis), x.dim(axis), z.dim(axis), is_long); };
+    const auto nearest = [&](int axis) {
+      const Quotient centre = centre_of(z.index(axis), x.dim(axis), z.dim(axis), From::beginning, length);
+      return tile::cast<std::int64_t>(centre.place);
+    };
     return z.store(load(nearest(0), nearest(1)));
   }
-  const auto place = [&](int axis) { return place_of(z.index(axis), x.dim(axis), z.dim(axis)); };
+  const auto place = [&](int axis) { return place_of(z.index(axis), x.dim(axis), z.dim(axis), length); };
   const auto fetch = [&](const Tile& row, const Tile& column) { return as_float(load(row, column)); };
   z.store(finished(z, (method == "bilinear" ? bilinear : bicubic)(place(0), place(1), fetch)));
 }
@@ -124,9 +149,9 @@ Plan plan_resize(const Call& call) {
   plan.shapes = {out.grid(), in.grid()};
   if (in.channels != 1) plan.fixed = {{0, 2}, {1, 2}};
   const std::string method(call["method"].string());
-  const bool is_any_long = is_long(in) || is_long(out);
-  plan.variant = text(method, is_any_long ? " long" : "");
-  plan.body = [method, is_any_long] { resize_body(method, is_any_long); };
+  const Length length = length_of({in.height, in.width, out.height, out.width});
+  plan.variant = text(method, variant_of(length));
+  plan.body = [method, length] { resize_body(method, length); };
   return plan;
 }
 
@@ -181,14 +206,14 @@ void check_preprocess_output(const Call& call) {
 }
 
 // Scalars: three means, three deviations.
-void preprocess_body(bool is_normalized) {
+void preprocess_body(bool is_normalized, Length length) {
   const Output z;  // [3,h,w]
   const Input x(0);
   const Tile c = z.index(0);
   const auto fetch = [&](const Tile& row, const Tile& column) {
     return as_float(x.at({row, column, c}, Border::clamp));
   };
-  const auto place = [&](int axis) { return place_of(z.index(axis + 1), x.dim(axis), z.dim(axis + 1)); };
+  const auto place = [&](int axis) { return place_of(z.index(axis + 1), x.dim(axis), z.dim(axis + 1), length); };
   const Tile value = bilinear(place(0), place(1), fetch) / 255.0f;
   if (!is_normalized) return z.store(value);
   const auto of_channel = [&](int first) {
@@ -209,12 +234,13 @@ Plan plan_preprocess(const Call& call) {
   const Shape& out = *call.output.shape;
   plan.shapes = {Shape{3, out[2], out[3]}, image.grid()};
   plan.fixed = {{0, 0}, {1, 2}};
-  plan.variant = is_normalized ? "normalize" : "";
+  const Length length = length_of({image.height, image.width, out[2], out[3]});
+  plan.variant = text(is_normalized ? "normalize" : "", variant_of(length));
   if (is_normalized) {
     for (const double number : mean) plan.scalars.push_back(number_scalar("mean", number));
     for (const double number : deviation) plan.scalars.push_back(number_scalar("std", number));
   }
-  plan.body = [is_normalized] { preprocess_body(is_normalized); };
+  plan.body = [is_normalized, length] { preprocess_body(is_normalized, length); };
   return plan;
 }
 

@@ -234,15 +234,15 @@ Kernel randn() {
       .plan = [](const Call& call) { return random_plan(call, randn_body, call["mean"].number, call["std"].number); }};
 }
 
-// The output is seen as [H, W*4].
-void gradient_body() {
+// The output is seen as [H, W*4]. Numbers up to 511 times its longer side are of this type.
+void gradient_body(DType type) {
   const tile::Output z;
   const Tile place = z.index(1), channel = place & 3;
   const Tile is_red = channel == 0;
-  const Tile coordinate = select(is_red, place >> 2, z.index(0));
-  const Tile steps = select(is_red, z.dim(1) >> 2, z.dim(0)) - 1;
+  const Tile coordinate = tile::cast(select(is_red, place >> 2, z.index(0)), type);
+  const Tile steps = tile::cast(select(is_red, z.dim(1) >> 2, z.dim(0)) - 1, type);
   // Rounded to the nearest; one pixel alone has the coordinate 0.
-  const Tile ramp = small_quotient(510 * coordinate + steps, tile::max(2 * steps, 1), s64);
+  const Tile ramp = small_quotient(510 * coordinate + steps, tile::max(2 * steps, 1), type);
   z.store(select(channel < 2, tile::cast(ramp, u8), select(channel == 2, scalar(0), 255)));
 }
 
@@ -253,7 +253,10 @@ Plan plan_gradient(const Call& call) {
     fail(call, Errc::shape_mismatch, "output must be u8[H,W,4], got " + to_string(u8, shape));
   }
   const double phase = call["phase"].number, blue = std::round(255 * (phase - std::floor(phase)));
-  Plan plan = plain_plan(call, gradient_body);
+  constexpr std::int64_t longest_of_s32 = std::numeric_limits<std::int32_t>::max() / 511;
+  const bool is_huge = std::max(shape[0], shape[1]) > longest_of_s32;  // a device may have no s64
+  Plan plan = plain_plan(call, [is_huge] { gradient_body(is_huge ? s64 : s32); });
+  if (is_huge) plan.variant = "huge";
   plan.shapes = {Shape{shape[0], shape[1] * 4}};
   plan.scalars = {whole_scalar("blue", u8, std::isnan(blue) ? 0 : static_cast<std::int64_t>(blue))};
   return plan;

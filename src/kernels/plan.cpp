@@ -2,10 +2,12 @@
 #include <tessera/error.hpp>
 
 #include "core/text.hpp"
+#include "kernels/complaints.hpp"
 #include "kernels/kernel.hpp"
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace tessera::kernels {
 
@@ -47,7 +49,21 @@ Shape broadcast_shape(std::span<const Operand> inputs) {
   return Shape(std::span(dims.data(), static_cast<std::size_t>(rank)));
 }
 
+thread_local Complaints* complaints = nullptr;
+
+// For mistakes after which a plan can go on.
+void complain(Errc code, std::string what) {
+  if (!complaints) throw Error(code, std::move(what));
+  complaints->add(Error(code, std::move(what)));
+}
+void complain(const Call& call, Errc code, std::string_view what) {
+  complain(code, text("[", call.kernel.name, "] ", what));
+}
+
 }  // namespace
+
+Complaints::Complaints() noexcept : outer_(std::exchange(complaints, this)) {}
+Complaints::~Complaints() { complaints = outer_; }
 
 void fail(const Call& call, Errc code, std::string_view what) {
   throw Error(code, text("[", call.kernel.name, "] ", what));
@@ -62,16 +78,17 @@ void check_same_as_output(const Call& call, std::size_t index) {
   const Operand& input = call.inputs[index];
   const bool has_dtype = input.dtype == call.output.dtype;
   if (has_dtype && *input.shape == *call.output.shape) return;
-  throw Error(
+  complain(
       has_dtype ? Errc::shape_mismatch : Errc::dtype_mismatch,
       text(describe_input(call, index), " must be ", to_text(call.output), " like the output, got ", to_text(input)));
+  complaints->add_told(index);
 }
 
 void check_dtype(const Call& call, std::size_t index, DType wanted) {
   const Operand& input = call.inputs[index];
   if (input.dtype == wanted) return;
-  throw Error(Errc::dtype_mismatch,
-              text(describe_input(call, index), " must be ", to_string(wanted), ", got ", to_text(input)));
+  complain(Errc::dtype_mismatch,
+           text(describe_input(call, index), " must be ", to_string(wanted), ", got ", to_text(input)));
 }
 
 void check_dtype_in(const Call& call, DType given, std::string_view what, std::span<const DType> allowed) {
@@ -80,19 +97,19 @@ void check_dtype_in(const Call& call, DType given, std::string_view what, std::s
   for (std::size_t i = 0; i < allowed.size(); ++i) {
     types += text(i == 0 ? "" : i + 1 == allowed.size() ? " or " : ", ", to_string(allowed[i]));
   }
-  fail(call, Errc::dtype_mismatch, text(what, " must be ", types, ", got ", to_string(given)));
+  complain(call, Errc::dtype_mismatch, text(what, " must be ", types, ", got ", to_string(given)));
 }
 
 void check_output_shape(const Call& call, const Shape& wanted) {
   if (*call.output.shape == wanted) return;
-  fail(call, Errc::shape_mismatch,
-       text("output must be ", to_string(call.output.dtype, wanted), ", got ", to_text(call.output)));
+  complain(call, Errc::shape_mismatch,
+           text("output must be ", to_string(call.output.dtype, wanted), ", got ", to_text(call.output)));
 }
 
 void check_output_dtype(const Call& call, DType wanted) {
   if (call.output.dtype == wanted) return;
-  fail(call, Errc::dtype_mismatch,
-       text("output must be ", to_string(wanted, *call.output.shape), ", got ", to_text(call.output)));
+  complain(call, Errc::dtype_mismatch,
+           text("output must be ", to_string(wanted, *call.output.shape), ", got ", to_text(call.output)));
 }
 
 void check_tile(const Kernel& kernel, const Operand& output, std::span<const std::int64_t> tile) {
@@ -131,16 +148,20 @@ Plan plain_plan(const Call& call, std::function<void()> body) {
 }
 
 Plan pointwise_plan(const Call& call, std::function<void()> body) {
+  bool is_any_wrong = false;
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     const Operand& input = call.inputs[i];
-    if (broadcasts_to(*input.shape, *call.output.shape)) continue;
+    const bool is_told = complaints && complaints->is_told(i);
+    is_any_wrong = is_any_wrong || is_told;
+    if (is_told || broadcasts_to(*input.shape, *call.output.shape)) continue;
+    is_any_wrong = true;
     // With as many axes as the output, or with one input, broadcasting is hardly what was meant.
     const bool is_plain = input.shape->rank() >= call.output.shape->rank() || call.inputs.size() == 1;
-    throw Error(Errc::shape_mismatch,
-                text(describe_input(call, i), " must be ", to_string(input.dtype, *call.output.shape),
-                     is_plain ? " like the output" : " or broadcast to it", ", got ", to_text(input)));
+    complain(Errc::shape_mismatch,
+             text(describe_input(call, i), " must be ", to_string(input.dtype, *call.output.shape),
+                  is_plain ? " like the output" : " or broadcast to it", ", got ", to_text(input)));
   }
-  if (!call.inputs.empty()) {
+  if (!call.inputs.empty() && !is_any_wrong) {
     const Shape together = broadcast_shape(call.inputs);
     if (together != *call.output.shape) {
       fail(call, Errc::shape_mismatch,

@@ -238,15 +238,28 @@ Tile inside(int axis, const Direction& direction) {
   return tile::min(begin + direction.window, tile::Input(0).dim(axis)) - tile::max(begin, 0);
 }
 
+// The sum over the window and how many elements it is of, both of this type.
+std::pair<Tile, Tile> sum_and_count(const Window& window, bool counts_padding, DType type) {
+  const tile::Output z;
+  const Tile zeros = tile::broadcast(tile::constant(type, 0), {z.tile_dim(0), z.tile_dim(1), z.tile_dim(2)});
+  const Tile sum = over_window(window, zeros, Border::zero,
+                               [&](const Tile& so_far, const Tile& x) { return so_far + tile::cast(x, type); });
+  const bool is_full = counts_padding || (window.y.padding == 0 && window.x.padding == 0);
+  const Tile count = is_full ? tile::constant(type, window.y.window * window.x.window)
+                             : tile::cast(inside(1, window.y) * inside(2, window.x), type);
+  return {sum, count};
+}
+
 void avg_pool_body(const Window& window, bool counts_padding) {
   const tile::Output z;
-  const DType dtype = z.dtype(), real = is_float(dtype) ? dtype : f64;
-  const Tile zeros = tile::broadcast(tile::constant(real, 0), {z.tile_dim(0), z.tile_dim(1), z.tile_dim(2)});
-  const Tile sum = over_window(window, zeros, Border::zero,
-                               [&](const Tile& so_far, const Tile& x) { return so_far + tile::cast(x, real); });
-  const bool is_full = counts_padding || (window.y.padding == 0 && window.x.padding == 0);
-  const Tile count = is_full ? tile::constant(real, window.y.window * window.x.window)
-                             : tile::cast(inside(1, window.y) * inside(2, window.x), real);
+  const DType dtype = z.dtype();
+  constexpr std::int64_t most_in_32_bits = 1 << 22;  // 511 times this is less than 2^31
+  if (dtype == u8 && window.y.window * window.x.window <= most_in_32_bits) {
+    const auto [sum, count] = sum_and_count(window, counts_padding, s32);
+    const Tile some = tile::max(count, 1);  // of an image without elements there are none
+    return z.store(tile::cast<std::uint8_t>(small_quotient(2 * sum + some, 2 * some, s32)));  // halves go up
+  }
+  const auto [sum, count] = sum_and_count(window, counts_padding, is_float(dtype) ? dtype : f64);
   z.store(tile::round_cast(sum / count, dtype));
 }
 
@@ -283,7 +296,7 @@ Kernel avg_pool2d() {
           .inputs = {"x"},
           .params = std::move(params),
           .dtypes = to_vector(all_dtypes),
-          .documentation = "the mean of each window of x [N,C,H,W]; integers in f64, rounded to the nearest",
+          .documentation = "the mean of each window of x [N,C,H,W]; integers rounded to the nearest",
           .plan = plan_avg_pool};
 }
 

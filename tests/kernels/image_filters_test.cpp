@@ -1,9 +1,12 @@
 #include "support/expect_error.hpp"
+#include "support/gaussian.hpp"
 #include "support/images.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <random>
+#include <span>
 
 namespace tessera::test {
 namespace {
@@ -16,6 +19,52 @@ U8 channel_of(const U8& values, std::size_t channels, std::size_t number) {
   for (std::size_t i = number; i < values.size(); i += channels) all.push_back(values[i]);
   return all;
 }
+
+template <Element T>
+Image<T> noise(const Shape& shape, std::uint32_t seed) {
+  std::mt19937 random(seed);
+  Image<T> image{shape, {}};
+  for (std::int64_t i = 0; i < shape.elements(); ++i) {
+    const std::uint32_t any = random() % 256, kind = random() % 4;
+    image.values.push_back(static_cast<T>(kind == 0 ? 0 : kind == 1 ? 255 : any));
+  }
+  return image;
+}
+
+// The weighted sums along an axis of numbers that are [H,W,C], borders repeated.
+template <class Number>
+std::vector<Number> summed_along(const std::vector<Number>& x, const Shape& shape, int axis,
+                                 const std::vector<Number>& weights) {
+  const std::int64_t height = shape[0], width = shape[1], channels = shape.rank() == 3 ? shape[2] : 1;
+  const auto radius = static_cast<std::int64_t>(weights.size() / 2);
+  std::vector<Number> sums;
+  for (std::int64_t i = 0; i < height * width * channels; ++i) {
+    const std::int64_t row = i / (width * channels), column = i / channels % width, channel = i % channels;
+    Number sum = 0;
+    for (std::int64_t k = -radius; k <= radius; ++k) {
+      const std::int64_t y = std::clamp<std::int64_t>(axis == 0 ? row + k : row, 0, height - 1);
+      const std::int64_t at = std::clamp<std::int64_t>(axis == 1 ? column + k : column, 0, width - 1);
+      sum += weights[static_cast<std::size_t>(k + radius)] *
+             x[static_cast<std::size_t>((y * width + at) * channels + channel)];
+    }
+    sums.push_back(sum);
+  }
+  return sums;
+}
+
+template <class Number, Element T>
+std::vector<Number> window_sums(const Image<T>& x, const std::vector<Number>& weights) {
+  const std::vector<Number> numbers(x.values.begin(), x.values.end());
+  return summed_along(summed_along(numbers, x.shape, 1, weights), x.shape, 0, weights);
+}
+
+struct WideWindow {
+  Shape shape;
+  std::int64_t radius;
+};
+// Smaller and larger than the image, up to the largest.
+const WideWindow wide_windows[] = {
+    {{37, 301}, 65}, {{29, 45, 4}, 100}, {{7, 673, 3}, 300}, {{1, 1}, 300}, {{17, 5, 4}, 1024}};
 
 TEST(GaussianBlur, RoundsItsWeightsSoThatTheySumTo256) {
   // sigma 0.5: 27, 202, 27 of 256.
@@ -49,6 +98,32 @@ TEST(GaussianBlur, OfFloats) {
   expect_near(run_like("gaussian_blur", Floats{{1, 1, 3}, {1, 2, 3}}, {{"radius", 2}}), {1, 2, 3});
 }
 
+TEST(GaussianBlur, OfAnyRadiusIsExactOnBytes) {
+  for (const auto& [shape, radius] : wide_windows) {
+    const Bytes x = noise<Byte>(shape, 3);
+    for (const double sigma : {static_cast<double>(radius) / 2, 30.0, 1e6}) {
+      const U8 z = run_like("gaussian_blur", x, {{"radius", radius}, {"sigma", sigma}});
+      const std::vector<std::int64_t> sums = window_sums(x, fixed_gaussian(radius, sigma));
+      for (std::size_t i = 0; i < z.size(); ++i) {
+        ASSERT_EQ(std::int64_t{z[i]}, (sums[i] + 32768) >> 16)
+            << "at " << i << " of " << to_string(u8, shape) << ", radius " << radius << ", sigma " << sigma;
+      }
+    }
+  }
+}
+
+TEST(GaussianBlur, OfAnyRadiusIsCloseOnFloats) {
+  for (const auto& [shape, radius] : wide_windows) {
+    const Floats x = noise<float>(shape, 4);
+    for (const double sigma : {static_cast<double>(radius) / 2, 40.0, 1e6}) {
+      const std::vector<double> sums = window_sums(x, gaussian(radius, sigma));
+      SCOPED_TRACE(testing::Message() << to_string(f32, shape) << ", radius " << radius << ", sigma " << sigma);
+      expect_near(run_like("gaussian_blur", x, {{"radius", radius}, {"sigma", sigma}}), {sums.begin(), sums.end()},
+                  255 * 2e-6f);
+    }
+  }
+}
+
 TEST(GaussianBlur, OfRadiusZeroIsACopy) {
   EXPECT_EQ(run_like("gaussian_blur", Bytes{{2, 2}, {0, 1, 254, 255}}, {{"radius", 0}}), (U8{0, 1, 254, 255}));
   expect_near(run_like("gaussian_blur", Floats{{1, 2}, {-3, 0.1f}}, {{"radius", 0}}), {-3, 0.1f}, 0);
@@ -62,7 +137,7 @@ TEST(GaussianBlur, OfNothing) {
 TEST(GaussianBlur, RefusesWhatItCannotDo) {
   const Bytes x{{1, 3}, {0, 255, 0}};
   const auto with = [&](const Params& params) { return [&x, params] { run_like("gaussian_blur", x, params); }; };
-  expect_error(Errc::invalid_parameter, "[gaussian_blur] parameter 'radius' must be", with({{"radius", 65}}));
+  expect_error(Errc::invalid_parameter, "[gaussian_blur] parameter 'radius' must be", with({{"radius", 1025}}));
   expect_error(Errc::invalid_parameter, "[gaussian_blur] parameter 'radius' must be", with({{"radius", -1}}));
   expect_error(Errc::invalid_parameter, "parameter 'sigma' must be greater than 0, got 0", with({{"sigma", 0}}));
   expect_error(Errc::invalid_parameter, "parameter 'sigma' must be greater than 0, got -1", with({{"sigma", -1.5}}));
@@ -117,17 +192,30 @@ std::int64_t sharpened(const Bytes& x, std::int64_t row, std::int64_t column, st
 }
 
 TEST(Sharpen, IsExactForEveryAmount) {
-  std::mt19937 random(5);
-  Bytes x{{64, 96}, {}};
-  for (std::int64_t i = 0; i < x.shape.elements(); ++i) {
-    const unsigned any = random() % 256, kind = random() % 4;
-    x.values.push_back(static_cast<Byte>(kind == 0 ? 0 : kind == 1 ? 255 : any));
-  }
+  const Bytes x = noise<Byte>({64, 96}, 5);
   for (std::int64_t amount = -3; amount < 515; ++amount) {
     const U8 z = run_like("sharpen", x, {{"amount", static_cast<double>(amount) / 256}});
     for (std::int64_t i = 0; i < x.shape.elements(); ++i) {
       const std::int64_t wanted = sharpened(x, i / x.shape[1], i % x.shape[1], amount);
       ASSERT_EQ(std::int64_t{z[static_cast<std::size_t>(i)]}, wanted) << "at " << i << ", amount " << amount;
+    }
+  }
+}
+
+TEST(Sharpen, OfAnyRadiusIsExactOnBytes) {
+  for (const auto& [shape, radius] : std::span(wide_windows).first(2)) {
+    const Bytes x = noise<Byte>(shape, 6);
+    const double sigma = static_cast<double>(radius) / 2;
+    const std::vector<std::int64_t> blur = window_sums(x, fixed_gaussian(radius, sigma));
+    for (const std::int64_t amount : {-300, 200, 1 << 20}) {
+      const Params params = {{"radius", radius}, {"sigma", sigma}, {"amount", static_cast<double>(amount) / 256}};
+      const U8 z = run_like("sharpen", x, params);
+      for (std::size_t i = 0; i < z.size(); ++i) {
+        const std::int64_t middle = x.values[i];
+        const std::int64_t sum = (middle << 24) + amount * ((middle << 16) - blur[i]) + (1 << 23);
+        ASSERT_EQ(std::int64_t{z[i]}, std::clamp<std::int64_t>(sum >> 24, 0, 255))
+            << "at " << i << " of " << to_string(u8, shape) << ", radius " << radius << ", amount " << amount;
+      }
     }
   }
 }
@@ -160,6 +248,30 @@ TEST(BoxBlur, OfChannelsAndFloats) {
   EXPECT_EQ(run_like("box_blur", Bytes{{1, 2, 3}, {0, 3, 10, 30, 3, 100}}), (U8{10, 3, 40, 20, 3, 70}));
   expect_near(run_like("box_blur", Floats{{2, 2}, {0, 9, 18, 27}}), {9, 12, 15, 18});
   expect_near(run_like("box_blur", Floats{{1, 2}, {0, 11}}, {{"radius", 5}}), {5, 6});
+}
+
+TEST(BoxBlur, OfAnyRadiusIsExactOnBytes) {
+  for (const auto& [shape, radius] : wide_windows) {
+    const Bytes x = noise<Byte>(shape, 8);
+    const std::int64_t side = 2 * radius + 1, window = side * side;
+    const U8 z = run_like("box_blur", x, {{"radius", radius}});
+    const std::vector<std::int64_t> sums = window_sums(x, std::vector<std::int64_t>(static_cast<std::size_t>(side), 1));
+    for (std::size_t i = 0; i < z.size(); ++i) {
+      ASSERT_EQ(std::int64_t{z[i]}, (2 * sums[i] + window) / (2 * window))
+          << "at " << i << " of " << to_string(u8, shape) << ", radius " << radius;
+    }
+  }
+}
+
+TEST(BoxBlur, OfAnyRadiusIsCloseOnFloats) {
+  for (const auto& [shape, radius] : wide_windows) {
+    const Floats x = noise<float>(shape, 9);
+    const double side = static_cast<double>(2 * radius + 1);
+    std::vector<double> means = window_sums(x, std::vector<double>(static_cast<std::size_t>(side), 1));
+    for (double& mean : means) mean /= side * side;
+    SCOPED_TRACE(testing::Message() << to_string(f32, shape) << ", radius " << radius);
+    expect_near(run_like("box_blur", x, {{"radius", radius}}), {means.begin(), means.end()}, 255 * 4e-6f);
+  }
 }
 
 TEST(Sobel, IsTheSteepness) {

@@ -1,6 +1,11 @@
 #include "support/expect_error.hpp"
 #include "support/images.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+
 namespace tessera::test {
 namespace {
 
@@ -48,6 +53,39 @@ TEST(Resize, NearestOfLongRows) {
   const auto z = run<float>("resize", {1, out}, {{"method", "nearest"}}, Floats{{1, in}, row});
   for (std::int64_t i = 0; i < out; ++i) {
     ASSERT_EQ(z[static_cast<std::size_t>(i)], static_cast<float>((2 * i + 1) * in / (2 * out))) << i;
+  }
+}
+
+// Of the elements -1, 0, 1 and 2 from the one before a place.
+std::array<double, 4> weights_at(double t, bool is_cubic) {
+  if (!is_cubic) return {0, 1 - t, t, 0};
+  constexpr double a = -0.75;
+  const auto near = [](double d) { return ((a + 2) * d - (a + 3)) * d * d + 1; };
+  const auto far = [](double d) { return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a; };
+  return {far(t + 1), near(t), near(1 - t), far(2 - t)};
+}
+
+TEST(Resize, IsRightHoweverLongTheRowIs) {
+  constexpr std::int64_t sizes[][2] = {{5000, 7919}, {20000, 333}, {40000, 40001}, {333, 20000}, {1'500'000, 5003}};
+  for (const auto& [in, out] : sizes) {
+    Floats row{{1, in}, {}};
+    for (std::int64_t i = 0; i < in; ++i) row.values.push_back(static_cast<float>(i * i * 7 % 256));
+    for (const bool is_cubic : {false, true}) {
+      const auto z = run<float>("resize", {1, out}, {{"method", is_cubic ? "bicubic" : "bilinear"}}, row);
+      for (std::int64_t i = 0; i < out; ++i) {
+        const double centre = (static_cast<double>(i) + 0.5) * static_cast<double>(in) / static_cast<double>(out) - 0.5;
+        const auto first = static_cast<std::int64_t>(std::floor(centre));
+        const std::array<double, 4> weights = weights_at(centre - std::floor(centre), is_cubic);
+        double wanted = 0;
+        for (std::int64_t k = 0; k < 4; ++k) {
+          const std::int64_t at = std::clamp<std::int64_t>(first - 1 + k, 0, in - 1);
+          wanted +=
+              weights[static_cast<std::size_t>(k)] * static_cast<double>(row.values[static_cast<std::size_t>(at)]);
+        }
+        ASSERT_NEAR(static_cast<double>(z[static_cast<std::size_t>(i)]), wanted, 5e-4)
+            << in << " to " << out << " at " << i << (is_cubic ? ", bicubic" : ", bilinear");
+      }
+    }
   }
 }
 

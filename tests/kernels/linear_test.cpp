@@ -182,6 +182,31 @@ TYPED_TEST(Linear, Avg_pool2d) {
   }
 }
 
+TEST(AvgPool2d, Of_bytes_is_rounded_half_up_on_every_device) {
+  constexpr std::int64_t height = 23, width = 31, window = 5, padding = 2, stride = 3, rows = 8, columns = 11;
+  std::vector<std::uint8_t> values;
+  for (std::int64_t i = 0; i < height * width; ++i) values.push_back(static_cast<std::uint8_t>(i * i * 7 % 256));
+  std::vector<std::uint8_t> wanted;
+  for (std::int64_t i = 0; i < rows * columns; ++i) {
+    const std::int64_t y = i / columns * stride - padding, x = i % columns * stride - padding;
+    std::int64_t sum = 0, count = 0;
+    for (std::int64_t k = 0; k < window * window; ++k) {
+      const std::int64_t at_y = y + k / window, at_x = x + k % window;
+      if (at_y < 0 || at_y >= height || at_x < 0 || at_x >= width) continue;
+      sum += values[static_cast<std::size_t>(at_y * width + at_x)];
+      ++count;
+    }
+    wanted.push_back(static_cast<std::uint8_t>((2 * sum + count) / (2 * count)));
+  }
+  for (const DeviceInfo& info : Device::devices()) {
+    const Device device = Device::open(info.backend);
+    const Buffer z = device.zeros({1, 1, rows, columns}, u8);
+    device.run("avg_pool2d", {device.buffer<std::uint8_t>(values, {1, 1, height, width})}, z,
+               {{"kernel", window}, {"stride", stride}, {"padding", padding}});
+    EXPECT_EQ(z.read<std::uint8_t>(), wanted) << "on " << info.backend;
+  }
+}
+
 TEST(MaxPool2d, Lets_NaN_through) {
   const Buffer x = make<float>({1, static_cast<float>(nan), 2, 3}, {1, 1, 1, 4});
   expect_near(run<float>("max_pool2d", {x}, {1, 1, 1, 2}, {{"kernel", {1, 2}}}), {nan, 3});

@@ -11,6 +11,7 @@
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 #include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -196,6 +197,8 @@ class Emitter {
   void emit_row_body(const Stage& stage, const Points& rows, llvm::Value* j, int lanes, int vectors);
   void run_in_halves(const Stage& stage, const Point& point);
   std::pair<llvm::Value*, llvm::Value*> safe_range(const Stage& stage, const Points& rows, llvm::Value* extent);
+  std::vector<ir::Id> open_counters(ir::Id place) const;
+  std::optional<Values> extremes(ir::Id place);
   int row_axis(const ir::Op& load) const;
   bool is_row_load(ir::Id id) const;  // that may be over the border along a row
   void find_row_loads(ir::Id root, ir::Id extent, std::vector<ir::Id>& found, std::vector<bool>& seen) const;

@@ -93,6 +93,13 @@ Range absolute(const Range& a, Type type) {
   return {a.high < 0 ? -a.high : 0, std::max(-a.low, a.high)};
 }
 
+// What a loop counts up to is below its count.
+Range counter(const ir::Program& program, const Op& argument, const std::vector<Range>& ranges) {
+  const Op& loop = program[program.regions[static_cast<std::size_t>(argument.region)].loop];
+  const Range& count = ranges[static_cast<std::size_t>(loop.operands[0])];
+  return {0, std::max<std::int64_t>(count.high, 1) - 1};
+}
+
 }  // namespace
 
 Range join(const Range& a, const Range& b) { return {std::min(a.low, b.low), std::max(a.high, b.high)}; }
@@ -139,6 +146,9 @@ std::vector<Range> find_ranges(const ir::Program& program) {
       case Code::iota:
       case Code::argmax:
         range = {0, greatest};
+        break;
+      case Code::argument:
+        if (op.index == 0) range = counter(program, op, ranges);
         break;
       case Code::neg:
         range = minus({0, 0}, of(0), op.type);

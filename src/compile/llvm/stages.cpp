@@ -20,8 +20,11 @@ bool is_constant_one(const Value* value) {
   return constant && constant->isOne();
 }
 
-// Whether a value is made of places alone, so that it can be asked for ahead of a loop.
+bool is_counter(const ir::Op& op) { return op.code == Code::argument && op.index == 0; }
+
+// Whether a value is made of places and of what loops count alone, so that it can be asked for ahead of a loop.
 bool is_place(const ir::Program& program, Id id) {
+  if (is_counter(program[id])) return true;
   switch (program[id].code) {
     case Code::constant:
     case Code::scalar:
@@ -40,6 +43,41 @@ bool is_place(const ir::Program& program, Id id) {
       return program[id].shape.empty() && is_elementwise(program[id].code) &&
              std::ranges::all_of(program[id].operands, [&](Id operand) { return is_place(program, operand); });
   }
+}
+
+// The counters that a place depends on.
+std::vector<Id> counters_of(const ir::Program& program, Id place) {
+  std::vector<Id> found, open = {place};
+  std::vector<bool> seen(program.ops.size());
+  while (!open.empty()) {
+    const Id id = open.back();
+    open.pop_back();
+    if (seen[static_cast<std::size_t>(id)]) continue;
+    seen[static_cast<std::size_t>(id)] = true;
+    if (is_counter(program[id])) found.push_back(id);
+    open.insert(open.end(), program[id].operands.begin(), program[id].operands.end());
+  }
+  return found;
+}
+
+// Whether a place is a number times each of these counters, and something: then it is greatest and least at the ends of
+// their loops.
+bool is_linear_in(const ir::Program& program, Id place, const std::vector<Id>& counters) {
+  enum class Degree : std::uint8_t { none, linear, other };
+  std::vector<Degree> degrees;
+  for (Id id = 0; id <= place; ++id) {
+    const ir::Op& op = program[id];
+    std::vector<Degree> of;
+    of.reserve(op.operands.size());
+    for (Id operand : op.operands) of.push_back(degrees[static_cast<std::size_t>(operand)]);
+    Degree degree = of.empty() ? Degree::none : std::ranges::max(of);
+    const bool is_sum = op.code == Code::add || op.code == Code::sub || op.code == Code::broadcast;
+    const bool is_multiple = op.code == Code::mul && std::ranges::min(of) == Degree::none;
+    if (degree == Degree::linear && !is_sum && !is_multiple) degree = Degree::other;
+    if (std::ranges::find(counters, id) != counters.end()) degree = Degree::linear;
+    degrees.push_back(degree);
+  }
+  return degrees.back() != Degree::other;
 }
 
 }  // namespace
@@ -390,7 +428,8 @@ Emitter::Values Emitter::compute_anew(Id id, const Points& points) {
   return values;
 }
 
-// Along the last axis: several vectors of sums, then across the lanes, then what is left over one by one.
+// Along the last axis: several vectors of sums, then across the lanes, then what is left over, by vectors and then one
+// by one.
 void Emitter::emit_row_reduction(Id id) {
   const ir::Op& op = program_[id];
   const Id operand = op.operands[0];
@@ -402,15 +441,15 @@ void Emitter::emit_row_reduction(Id id) {
   stage.root = ir::none;
   stage.body = [&, id](const Points& points) {
     Point row = points[0];
-    const int vectors = 4;
-    const auto step = static_cast<std::int64_t>(natural_lanes_) * vectors;
+    const auto step = std::int64_t{4} * natural_lanes_;
     lanes_ = natural_lanes_;
     Value* identity = identity_of(op);
-    const Values initial(static_cast<std::size_t>(vectors), varying(vector(uniform(identity))));
-    const auto of_steps = [&](Value* first, Value* count) {
+    // Of `count` times so many vectors abreast, from the element `from` on.
+    const auto sum_of = [&](Value* from, Value* count, int vectors) {
+      const Values initial(static_cast<std::size_t>(vectors), varying(vector(uniform(identity))));
       const Values sums = accumulate(count, initial, [&](Value* counter, const Values& now) {
         Points at;
-        Value* begin = b_.CreateMul(b_.CreateAdd(first, counter), i64(step));
+        Value* begin = b_.CreateAdd(from, b_.CreateMul(counter, i64(std::int64_t{vectors} * natural_lanes_)));
         for (int u = 0; u < vectors; ++u) {
           row.back() = {b_.CreateAdd(begin, i64(u * natural_lanes_)), natural_lanes_ > 1 ? i64(1) : nullptr, false};
           at.push_back(row);
@@ -423,17 +462,28 @@ void Emitter::emit_row_reduction(Id id) {
       });
       Value* sum = sums[0].base;
       for (std::size_t u = 1; u < sums.size(); ++u) sum = combine(op.code, type, sums[u].base, sum);
-      return Values{uniform(across_lanes(op.code, type, sum))};
+      return across_lanes(op.code, type, sum);
+    };
+    const auto of_steps = [&](Value* first, Value* count) {
+      return Values{uniform(sum_of(b_.CreateMul(first, i64(step)), count, 4))};
     };
     Value* steps = b_.CreateUDiv(length, i64(step));
     const bool in_blocks = is_in_blocks(op, steps);
-    const Values sum = in_blocks ? sum_of_blocks(steps, {uniform(identity)}, of_steps) : of_steps(i64(0), steps);
-    lanes_ = 1;
-    Value* done = b_.CreateMul(steps, i64(step));
-    Values all = accumulate(b_.CreateSub(length, done), sum, [&](Value* counter, const Values& now) {
-      row.back() = uniform(b_.CreateAdd(done, counter));
-      Value* next = eval_whole(operand, {row})[0].base;
+    const auto add = [&](Value* next, const Values& now) {
       return Values{uniform(combine(op.code, type, in_blocks ? total_of(next) : next, now[0].base))};
+    };
+    Values all = in_blocks ? sum_of_blocks(steps, {uniform(identity)}, of_steps) : of_steps(i64(0), steps);
+    Value* done = b_.CreateMul(steps, i64(step));
+    if (natural_lanes_ > 1) {
+      Value* count = b_.CreateUDiv(b_.CreateSub(length, done), i64(natural_lanes_));
+      Value* once = b_.CreateZExt(b_.CreateICmpNE(count, i64(0)), b_.getInt64Ty());
+      all = accumulate(once, all, [&](Value*, const Values& now) { return add(sum_of(done, count, 1), now); });
+      done = b_.CreateAdd(done, b_.CreateMul(count, i64(natural_lanes_)));
+    }
+    lanes_ = 1;
+    all = accumulate(b_.CreateSub(length, done), all, [&](Value* counter, const Values& now) {
+      row.back() = uniform(b_.CreateAdd(done, counter));
+      return add(eval_whole(operand, {row})[0].base, now);
     });
     if (in_blocks) all[0].base = b_.CreateFPCast(all[0].base, element_type(type));
     to_scratch(id, points[0], all[0]);
@@ -687,6 +737,43 @@ void Emitter::find_row_loads(Id root, Id extent, std::vector<Id>& found, std::ve
   }
 }
 
+// The counters of a place whose loops are still to come.
+std::vector<Id> Emitter::open_counters(Id place) const {
+  std::vector<Id> all = counters_of(program_, place);
+  std::erase_if(all, [&](Id counter) { return is_known(counter, {Point{}}); });
+  return all;
+}
+
+// Where a place begins along a row, with each of its open counters at either end of its loop; nothing if that does not
+// tell where it can be.
+std::optional<Emitter::Values> Emitter::extremes(Id place) {
+  constexpr std::size_t most_counters = 2;
+  const std::vector<Id> counters = open_counters(place);
+  const auto count_of = [&](Id counter) {
+    const Id loop = program_.regions[static_cast<std::size_t>(program_[counter].region)].loop;
+    return program_[loop].operands[0];
+  };
+  const auto is_ahead = [&](Id counter) {
+    return is_place(program_, count_of(counter)) && open_counters(count_of(counter)).empty();
+  };
+  if (counters.size() > most_counters || !std::ranges::all_of(counters, is_ahead) ||
+      (!counters.empty() && !is_linear_in(program_, place, counters)))
+    return std::nullopt;
+  Point point(program_[place].shape.size(), uniform(i64(0)));
+  point.back() = {i64(0), i64(1), false};
+  Values found;
+  for (std::size_t ends = 0; ends < std::size_t{1} << counters.size(); ++ends) {
+    const Scope scope(known_);
+    for (std::size_t i = 0; i < counters.size(); ++i) {
+      const bool is_last = (ends >> i & 1) != 0;
+      Value* at = is_last ? b_.CreateSub(scalar(count_of(counters[i])), i64(1)) : i64(0);
+      known_insert(counters[i], Point{}, uniform(at));
+    }
+    found.push_back(eval(place, point));
+  }
+  return found;
+}
+
 // From where to where along a row those loads stay inside of their buffers; they are safe there.
 std::pair<Value*, Value*> Emitter::safe_range(const Stage& stage, const Points& rows, Value* extent) {
   Value* begin = i64(0);
@@ -710,23 +797,27 @@ std::pair<Value*, Value*> Emitter::safe_range(const Stage& stage, const Points& 
     const ir::Op& op = program_[id];
     const int axis = row_axis(op);
     const Id place = ir::indices_of(op)[static_cast<std::size_t>(axis)];
-    Point point(program_[place].shape.size(), uniform(i64(0)));
-    point.back() = {i64(0), i64(1), false};
-    const Lanes index = eval(place, point);
-    const auto* stride = llvm::dyn_cast_or_null<llvm::ConstantInt>(index.stride);
-    if (index.is_vector || !stride || stride->getSExtValue() < 1) continue;
-    // base + stride * j is inside from ceil(-base / stride) to ceil((extent - base) / stride); below 0 does not matter.
-    const auto steps = [&](Value* distance) {
-      if (stride->isOne()) return distance;
-      return b_.CreateSDiv(b_.CreateAdd(distance, i64(stride->getSExtValue() - 1)), i64(stride->getSExtValue()));
+    const std::optional<Values> all = extremes(place);
+    const auto stride_of = [](const Lanes& index) -> std::int64_t {
+      const auto* stride = llvm::dyn_cast_or_null<llvm::ConstantInt>(index.stride);
+      return index.is_vector || !stride ? 0 : stride->getSExtValue();
     };
-    // Of a group that is loaded together all must be inside.
-    const std::int64_t which = which_of_group(place, stride->getSExtValue());
-    Value* first = b_.CreateSub(index.base, i64(which));
-    Value* last = b_.CreateAdd(first, i64(stride->getSExtValue() - 1));
-    Value* extent_along = source_of(op).extents[static_cast<std::size_t>(axis)];
-    begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, begin, steps(b_.CreateNeg(first)));
-    end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, steps(b_.CreateSub(extent_along, last)));
+    if (!all || !std::ranges::all_of(*all, [&](const Lanes& index) { return stride_of(index) >= 1; })) continue;
+    for (const Lanes& index : *all) {
+      // base + stride * j is inside from ceil(-base / stride) to ceil((extent - base) / stride); below 0 does not
+      // matter.
+      const std::int64_t stride = stride_of(index);
+      const auto steps = [&](Value* distance) {
+        return stride == 1 ? distance : b_.CreateSDiv(b_.CreateAdd(distance, i64(stride - 1)), i64(stride));
+      };
+      // Of a group that is loaded together all must be inside.
+      const std::int64_t which = which_of_group(place, stride);
+      Value* first = b_.CreateSub(index.base, i64(which));
+      Value* last = b_.CreateAdd(first, i64(stride - 1));
+      Value* extent_along = source_of(op).extents[static_cast<std::size_t>(axis)];
+      begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, begin, steps(b_.CreateNeg(first)));
+      end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, steps(b_.CreateSub(extent_along, last)));
+    }
     safe_loads_.push_back(id);
   }
   lanes_ = 1;

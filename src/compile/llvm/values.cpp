@@ -278,14 +278,15 @@ Emitter::Lanes Emitter::reshaped(const ir::Op& op, const Point& point) {
 
 // Whether a slice surely lies within its operand along an axis: x[start … start + n) of n + c elements, start <= c.
 bool Emitter::slice_is_inside(const ir::Op& op, std::size_t axis) const {
-  std::int64_t start = 0;
-  if (!ir::is_constant(program_, op.operands[axis + 1], start) || start < 0) return false;
+  const Range& starts = widths().range(op.operands[axis + 1]);
+  const std::int64_t start = starts.high;
+  if (starts.low < 0) return false;
   const Id extent = op.shape[axis];
   const Id whole = program_[op.operands[0]].shape[axis];
   std::int64_t slack = 0;
   if (extent == whole) return start == 0;
   std::int64_t a = 0, b = 0;
-  if (ir::is_constant(program_, extent, a) && ir::is_constant(program_, whole, b)) return start + a <= b;
+  if (ir::is_constant(program_, extent, a) && ir::is_constant(program_, whole, b)) return start <= b - a;
   const ir::Op& sum = program_[whole];
   if (sum.code != Code::add) return false;
   for (int side = 0; side < 2; ++side) {

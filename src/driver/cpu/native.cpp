@@ -23,22 +23,39 @@ class Epilogue {
  public:
   explicit Epilogue(const ir::Program& program) : program_(program), code_(compile::compile(*program.idiom.epilogue)) {}
 
-  // A part of a row of the output.
-  void run(const compile::Arguments& arguments, const RowPart& part) const {
-    const ir::Program& row = *program_.idiom.epilogue;
-    std::vector<std::byte*> buffers = {address(arguments, 0, part)};
-    std::vector<std::int64_t> dims = {part.columns};
-    for (std::size_t i = 1; i < row.buffers.size(); ++i) {
-      buffers.push_back(address(arguments, program_.idiom.epilogue_inputs[i - 1], part));
-      dims.push_back(row.buffers[i].dims[0] == 1 ? 1 : part.columns);
+  // A row may be 64 elements: all that can be is done once for the part.
+  void run(const compile::Arguments& arguments, const ResultPart& part) const {
+    const std::vector<ir::Buffer>& buffers = program_.idiom.epilogue->buffers;
+    Rows rows;
+    add(arguments, 0, part, part.columns, rows);
+    for (std::size_t i = 1; i < buffers.size(); ++i) {
+      add(arguments, program_.idiom.epilogue_inputs[i - 1], part, buffers[i].dims[0] == 1 ? 1 : part.columns, rows);
     }
-    const compile::Arguments of_row{buffers.data(), dims.data(), arguments.scalars};
-    code_->run(of_row, 0, code_->tiles(of_row, 1));
+    std::int64_t count = part.rows;
+    if (rows.are_one) {
+      for (std::int64_t& extent : rows.dims) extent *= extent == 1 ? 1 : count;
+      count = 1;
+    }
+    const compile::Arguments of_row{rows.addresses.data(), rows.dims.data(), arguments.scalars};
+    const std::int64_t tiles = code_->tiles(of_row, 1);
+    for (std::int64_t row = 0; row < count; ++row) {
+      code_->run(of_row, 0, tiles);
+      for (std::size_t i = 0; i < rows.steps.size(); ++i) rows.addresses[i] += rows.steps[i];
+    }
   }
 
  private:
-  // Where that part of a row of a buffer begins: [batch, row, columns…], extents of 1 are repeated.
-  std::byte* address(const compile::Arguments& arguments, int number, const RowPart& part) const {
+  // The part's rows in all buffers of the epilogue.
+  struct Rows {
+    std::vector<std::byte*> addresses;  // of the first one
+    std::vector<std::int64_t> steps;    // bytes from one to the next
+    std::vector<std::int64_t> dims;
+    bool are_one = true;  // they lie one after the other everywhere
+  };
+
+  // A buffer is [batch, row, columns…]; extents of 1 are repeated.
+  void add(const compile::Arguments& arguments, int number, const ResultPart& part, std::int64_t length,
+           Rows& rows) const {
     const std::int64_t* dims = arguments.dims;
     for (int i = 0; i < number; ++i) dims += program_.buffers[static_cast<std::size_t>(i)].rank();
     const ir::Buffer& buffer = program_.buffers[static_cast<std::size_t>(number)];
@@ -49,10 +66,13 @@ class Epilogue {
     };
     std::int64_t columns = 1;
     for (int axis = 2; axis < rank; ++axis) columns *= extent(axis);
-    const std::int64_t rows = extent(1);
-    const std::int64_t place = (extent(0) == 1 ? 0 : part.batch) * rows * columns +
-                               (rows == 1 ? 0 : part.row) * columns + (columns == 1 ? 0 : part.column);
-    return arguments.buffers[number] + place * (ir::bits_of(buffer.type) / 8);
+    const std::int64_t size = ir::bits_of(buffer.type) / 8, step = extent(1) == 1 ? 0 : columns;
+    const std::int64_t first =
+        (extent(0) == 1 ? 0 : part.batch) * extent(1) * columns + part.row * step + (columns == 1 ? 0 : part.column);
+    rows.addresses.push_back(arguments.buffers[number] + first * size);
+    rows.steps.push_back(step * size);
+    rows.dims.push_back(length);
+    rows.are_one = rows.are_one && (length == 1 ? step == 0 : step == length);
   }
 
   const ir::Program& program_;
@@ -76,7 +96,8 @@ class Native final : public compile::Compiled {
     const Cut pieces = cut(done, workers());
     for (std::int64_t piece = begin; piece < end; ++piece) {
       run_piece(done, pieces, piece);
-      if (epilogue_) for_each_row(done, pieces, piece, [&](const RowPart& part) { epilogue_->run(arguments, part); });
+      if (epilogue_)
+        for_each_part(done, pieces, piece, [&](const ResultPart& part) { epilogue_->run(arguments, part); });
     }
   }
 

@@ -62,6 +62,7 @@ void add_filters(Cases& to) {
     for (const DType dtype : {u8, f32}) {
       to.push_back({kernel, {{dtype, {2, 3, 3}, Data::image}}, dtype, {2, 3, 3}, {{"radius", 64}}});
       to.push_back({kernel, {{dtype, {3, 40}, Data::image}}, dtype, {3, 40}, {{"radius", 17}}});
+      to.push_back({kernel, {{dtype, {5, 71, 2}, Data::image}}, dtype, {5, 71, 2}, {{"radius", 100}}});
     }
   }
 }

@@ -70,8 +70,8 @@ void run_piece(const Conv2d& conv, const Cut& cut, std::int64_t piece) {
   }
 }
 
-void for_each_row(const Conv2d& conv, const Cut& cut, std::int64_t piece,
-                  const std::function<void(const RowPart&)>& f) {
+void for_each_part(const Conv2d& conv, const Cut& cut, std::int64_t piece,
+                   const std::function<void(const ResultPart&)>& f) {
   const Products products(conv);
   if (products.batches == 0 || products.m == 0 || products.n == 0) return;
   if (is_depthwise(conv)) {
@@ -79,16 +79,14 @@ void for_each_row(const Conv2d& conv, const Cut& cut, std::int64_t piece,
     const std::int64_t begin = piece * cut.batches;
     const std::int64_t end = std::min(begin + cut.batches, conv.images * conv.outputs * height);
     for (std::int64_t line = begin; line < end; ++line) {
-      f({line / height / conv.outputs, line / height % conv.outputs, line % height * width, width});
+      f({line / height / conv.outputs, line / height % conv.outputs, 1, line % height * width, width});
     }
     return;
   }
   const Part part(cut, products.batches, products.m, products.n, piece);
   for (std::int64_t batch = part.first; batch < part.last; ++batch) {
     const std::int64_t output = batch % conv.groups * products.m;
-    for (std::int64_t row = part.row; row < part.row + part.rows; ++row) {
-      f({batch / conv.groups, output + row, part.column, part.columns});
-    }
+    f({batch / conv.groups, output + part.row, part.rows, part.column, part.columns});
   }
 }
 

@@ -42,6 +42,7 @@ struct Conv2d {
 // As for Gemm.
 Cut cut(const Conv2d& conv, unsigned workers);
 void run_piece(const Conv2d& conv, const Cut& cut, std::int64_t piece);
-void for_each_row(const Conv2d& conv, const Cut& cut, std::int64_t piece, const std::function<void(const RowPart&)>& f);
+void for_each_part(const Conv2d& conv, const Cut& cut, std::int64_t piece,
+                   const std::function<void(const ResultPart&)>& f);
 
 }  // namespace tessera::driver::cpu

@@ -131,11 +131,12 @@ void run_piece(const Gemm& gemm, const Cut& cut, std::int64_t piece) {
   run_part(turned, Part(cut, turned.batches, turned.m, turned.n, piece));
 }
 
-void for_each_row(const Gemm& gemm, const Cut& cut, std::int64_t piece, const std::function<void(const RowPart&)>& f) {
+void for_each_part(const Gemm& gemm, const Cut& cut, std::int64_t piece,
+                   const std::function<void(const ResultPart&)>& f) {
   if (gemm.batches == 0 || gemm.m == 0 || gemm.n == 0) return;
   const Part part(cut, gemm.batches, gemm.m, gemm.n, piece);
   for (std::int64_t batch = part.first; batch < part.last; ++batch) {
-    for (std::int64_t row = part.row; row < part.row + part.rows; ++row) f({batch, row, part.column, part.columns});
+    f({batch, part.row, part.rows, part.column, part.columns});
   }
 }
 

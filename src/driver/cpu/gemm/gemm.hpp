@@ -48,15 +48,17 @@ Cut cut(const Gemm& gemm, unsigned workers);
 // Pieces run in any order, at the same time, on any threads.
 void run_piece(const Gemm& gemm, const Cut& cut, std::int64_t piece);
 
-// A part of a row of the result that a piece computes; the batch, of a convolution the image, and in it the row, of a
-// convolution the output channel.
-struct RowPart {
+// A rectangle of the result that a piece computes: parts of some rows; the batch, of a convolution the image, and in it
+// the rows, of a convolution the output channels.
+struct ResultPart {
   std::int64_t batch = 0;
   std::int64_t row = 0;
+  std::int64_t rows = 0;
   std::int64_t column = 0;
   std::int64_t columns = 0;
 };
 // All of them. n must not be 1.
-void for_each_row(const Gemm& gemm, const Cut& cut, std::int64_t piece, const std::function<void(const RowPart&)>& f);
+void for_each_part(const Gemm& gemm, const Cut& cut, std::int64_t piece,
+                   const std::function<void(const ResultPart&)>& f);
 
 }  // namespace tessera::driver::cpu
