@@ -63,7 +63,7 @@ struct Reader : Failing {
   // The header.
   png_uint_32 width = 0, height = 0;
   int depth = 0;
-  bool has_color = false, has_alpha = false;
+  bool has_color = false, has_alpha = false, has_palette = false;
   std::span<const std::uint8_t> exif;
 };
 
@@ -87,6 +87,7 @@ bool read_header(Reader& reader) {
   png_get_IHDR(reader.png, reader.info, &reader.width, &reader.height, &reader.depth, &colors, nullptr, nullptr,
                nullptr);
   reader.has_color = (colors & PNG_COLOR_MASK_COLOR) != 0;
+  reader.has_palette = (colors & PNG_COLOR_MASK_PALETTE) != 0;
   reader.has_alpha = (colors & PNG_COLOR_MASK_ALPHA) != 0 || png_get_valid(reader.png, reader.info, PNG_INFO_tRNS) != 0;
   png_uint_32 exif_size = 0;
   png_bytep exif = nullptr;
@@ -108,22 +109,53 @@ int channels_of(const Reader& reader, Channels wanted) {
   return 4;
 }
 
-bool read_pixels(Reader& reader, int channels, std::uint8_t* to) {
-  if (setjmp(png_jmpbuf(reader.png))) return false;  // NOLINT(cert-err52-cpp)
-  png_set_expand(reader.png);  // palettes to RGB, less than 8 bits to 8, transparent colours to alpha
+// Colours for their numbers, which are the last `width` bytes of each row. Each is read before a pixel gets there. Done
+// by libpng, a number beyond the palette would be black.
+void apply_palette(const Reader& reader, int channels, std::uint8_t* to) {
+  png_colorp colors = nullptr;
+  png_bytep alphas = nullptr;
+  int color_count = 0, alpha_count = 0;
+  png_get_PLTE(reader.png, reader.info, &colors, &color_count);
+  png_get_tRNS(reader.png, reader.info, &alphas, &alpha_count, nullptr);
+  for (png_uint_32 y = 0; y < reader.height; ++y) {
+    const std::uint8_t* number = to + std::size_t{reader.width} * static_cast<std::size_t>(channels - 1);
+    for (png_uint_32 x = 0; x < reader.width; ++x, ++number, to += channels) {
+      const int at = *number;
+      if (at >= color_count) png_error(reader.png, "a pixel has a colour that is not in the palette");
+      to[0] = colors[at].red;
+      to[1] = colors[at].green;
+      to[2] = colors[at].blue;
+      if (channels == 4) to[3] = at < alpha_count ? alphas[at] : 255;
+    }
+  }
+}
+
+void set_transformations(const Reader& reader, int channels) {
+  if (reader.has_palette) {
+    png_set_packing(reader.png);  // a byte a pixel
+    return;
+  }
+  png_set_expand(reader.png);  // less than 8 bits to 8, transparent colours to alpha
   if (reader.depth == 16) png_set_scale_16(reader.png);
   if (!reader.has_color && channels >= 3) png_set_gray_to_rgb(reader.png);
   if (reader.has_alpha && channels != 4) png_set_strip_alpha(reader.png);
   if (!reader.has_alpha && channels == 4) png_set_add_alpha(reader.png, 255, PNG_FILLER_AFTER);
+}
+
+bool read_pixels(Reader& reader, int channels, std::uint8_t* to) {
+  if (setjmp(png_jmpbuf(reader.png))) return false;  // NOLINT(cert-err52-cpp)
+  set_transformations(reader, channels);
   const int passes = png_set_interlace_handling(reader.png);
   png_read_update_info(reader.png, reader.info);
 
   const std::size_t row = std::size_t{reader.width} * static_cast<std::size_t>(channels);
-  if (png_get_rowbytes(reader.png, reader.info) != row) png_error(reader.png, "its rows have another length");
+  const std::size_t read = reader.has_palette ? reader.width : row;
+  if (png_get_rowbytes(reader.png, reader.info) != read) png_error(reader.png, "its rows have another length");
   for (int pass = 0; pass < passes; ++pass) {
-    for (png_uint_32 y = 0; y < reader.height; ++y) png_read_row(reader.png, to + y * row, nullptr);
+    for (png_uint_32 y = 0; y < reader.height; ++y) png_read_row(reader.png, to + (y + 1) * row - read, nullptr);
   }
   png_read_end(reader.png, nullptr);
+  if (reader.has_palette) apply_palette(reader, channels, to);
   return true;
 }
 

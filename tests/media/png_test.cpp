@@ -145,6 +145,19 @@ TEST(Png, Palettes_are_read) {
   }
 }
 
+TEST(Png, A_colour_that_is_not_in_the_palette_is_an_error) {
+  for (const int depth : {2, 4, 8}) {
+    for (const bool is_interlaced : {false, true}) {
+      PngFile png{.width = 5, .height = 3, .depth = depth, .colors = PngFile::palette, .is_interlaced = is_interlaced};
+      png.plte = "redgreblu";
+      png.samples = {0, 1, 2, 2, 1, 0, 0, 1, 1, 2, 2, 1, 0, 1, 2};
+      EXPECT_EQ(decode_image(png.bytes()).shape(), Shape({3, 5, 4}));
+      png.samples[13] = 3;
+      expect_error(Errc::io_error, "a colour that is not in the palette", [&] { decode_image(png.bytes()); });
+    }
+  }
+}
+
 TEST(Png, A_transparent_colour_becomes_alpha) {
   PngFile gray{.width = 3, .height = 1, .depth = 4, .samples = {0, 7, 15}, .trns = std::string("\0\7", 2)};
   EXPECT_EQ(decode_image(gray.bytes()), Image(Shape({1, 3, 4}), {0, 0, 0, 255, 119, 119, 119, 0, 255, 255, 255, 255}));
