@@ -138,7 +138,8 @@ class TESSERA_API Buffer {
   //
   //   frame.copy_to(on_gpu).wait();
   Command copy_to(const Buffer& target) const;
-  // The same into a new buffer of that device; if the copy fails, that buffer is poisoned.
+  // The same into a new buffer of that device; if the copy fails, also because this buffer is poisoned, the new one is
+  // poisoned. Throws only what is wrong with the call: Errc::buffer_freed, out_of_memory.
   Buffer copy_to(const Device& device) const;
 
   // Gives the memory back now instead of with the last handle; commands that use it still finish. Every later use of

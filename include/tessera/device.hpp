@@ -29,12 +29,15 @@ struct DeviceInfo {
   std::string name;            // "AMD EPYC"
   std::string backend;         // what Device::open takes: "cpu", "vulkan"
   bool is_gpu = false;         // not software that plays one
+  bool is_discrete = false;    // a GPU with memory of its own, as far as its driver tells
   std::string version;         // of the driver
   std::size_t memory = 0;      // bytes of the device's memory
   unsigned compute_units = 0;  // workers that run commands at the same time
   std::vector<DType> dtypes;   // element types its kernels take
 };
 
+// Of the pool that buffers come from. What kernels need beside it while they run, GPUs take from the device themselves,
+// and keep 64 MiB of it at most when they are idle: trim_memory() gives that back too.
 struct MemoryInfo {
   std::size_t in_use = 0;       // bytes of live buffers
   std::size_t reserved = 0;     // bytes taken from the device: in use, or kept for the next buffer
@@ -80,10 +83,12 @@ TESSERA_API std::string to_string(const KernelInfo& kernel);
 // A processor that runs commands: a shared handle. Any thread may use any device.
 //
 // Where a call can fail, the message names the culprit; nothing was changed when it throws.
+//
+// A device belongs to the process that opened it: in a child that fork() made, every use of it is Errc::unsupported.
 class TESSERA_API Device {
  public:
-  // The device to use when the program has no wish: the one that TESSERA_DEVICE names, else the best there is.
-  // Every call gives the same device.
+  // The device to use when the program has no wish: the one that TESSERA_DEVICE names, else the first that can be
+  // opened of the GPUs with memory of their own, the other GPUs, and the processor. Every call gives the same device.
   static Device best();
   // The device of a backend: "cpu", "vulkan", "opencl", "gles"; "vulkan:1" is the second one of its kind. The same
   // device at every call. Errc::unknown_device lists what there is.

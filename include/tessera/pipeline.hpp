@@ -63,7 +63,8 @@ class TESSERA_API HostCall {
 };
 
 // A function of a call stage: takes nothing, or a HostCall&. It may use commands and buffers that its pipeline does not
-// use; it must not wait for the run that it is part of. An exception that leaves it is the stage's failure.
+// use; it must not wait for the run that it is part of, nor for what waits for the run, directly or not
+// (Errc::invalid_argument). An exception that leaves it is the stage's failure.
 class HostFunction {
  public:
   HostFunction() noexcept = default;

@@ -60,6 +60,13 @@ class Node {
   // dependent.
   Edge* retire() noexcept { return dependents_.exchange(closed(), std::memory_order_acq_rel); }
   bool is_retired() const noexcept { return dependents_.load(std::memory_order_acquire) == closed(); }
+  // Calls look(const Node&) for each that waits for it. It must not retire meanwhile.
+  template <class Look>
+  void each_dependent(Look&& look) const {
+    for (const Edge* edge = dependents_.load(std::memory_order_acquire); edge; edge = edge->next) {
+      look(*edge->dependent);
+    }
+  }
 
  private:
   static Edge* closed() noexcept {
@@ -93,19 +100,26 @@ class Hazards {
     return true;
   }
 
+  // Calls look(Node&) for each node that one which reads, or writes, has to wait for.
+  template <class Look>
+  void each_before(bool writes, Look&& look) const {
+    if (Node* writer = writer_.pending()) look(*writer);
+    if (!writes) return;
+    for (const Position& reader : readers_) {
+      if (Node* pending = reader.pending()) look(*pending);
+    }
+  }
+
   // `node` reads, or writes, after all that was said before. wait_for(Node&) is called for each node to wait for.
   template <class WaitFor>
   void read(Node& node, WaitFor&& wait_for) {
-    if (Node* writer = writer_.pending()) wait_for(*writer);
+    each_before(false, wait_for);
     if (readers_.size() >= prune_at_) prune();
     readers_.push_back({&node, node.serial()});
   }
   template <class WaitFor>
   void write(Node& node, WaitFor&& wait_for) {
-    if (Node* writer = writer_.pending()) wait_for(*writer);
-    for (const Position& reader : readers_) {
-      if (Node* pending = reader.pending()) wait_for(*pending);
-    }
+    each_before(true, wait_for);
     readers_.clear();
     prune_at_ = first_prune;
     writer_ = {&node, node.serial()};

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 namespace tessera::graph {
 
@@ -152,6 +153,13 @@ kernels::Arguments bound(const kernels::Kernel& kernel, const Params& params) {
 }
 
 }  // namespace
+
+StageForm::StageForm(kernels::Plan&& plan)
+    : shapes(std::move(plan.shapes)),
+      fixed(std::move(plan.fixed)),
+      variant(std::move(plan.variant)),
+      tile(std::move(plan.tile)),
+      is_pointwise(plan.is_pointwise) {}
 
 StageCall::StageCall(const PipelineStage& stage, const Params& params)
     : inputs_(operands_of(stage.inputs)),

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tessera::graph {
@@ -84,6 +85,19 @@ std::vector<Problem> order_problems(const PipelineGraph& graph);
 std::vector<std::string> order_warnings(const PipelineGraph& graph);
 // All of them as one Error, in the order of the stages; they must not be empty.
 [[noreturn]] void throw_problems(const PipelineGraph& graph, const std::vector<Problem>& problems);
+
+// What the program of a stage follows from, beside the kernel and the types: stages of one form differ in their scalars
+// alone.
+struct StageForm {
+  explicit StageForm(kernels::Plan&& plan);
+  bool operator==(const StageForm&) const = default;
+
+  std::vector<Shape> shapes;
+  std::vector<std::pair<int, int>> fixed;
+  std::string variant;
+  std::vector<std::int64_t> tile;
+  bool is_pointwise;
+};
 
 // How a kernel stage is done, as fusion wants to see it: its plan, and its program over the axes that the plan has,
 // made for these extents (-1: any). The call looks at the stage and at `params`, which must be substituted and outlive

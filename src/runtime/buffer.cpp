@@ -220,9 +220,14 @@ Command Buffer::copy_to(const Buffer& target) const {
 
 Buffer Buffer::copy_to(const Device& device) const {
   const View& view = view_of(*this, "copy_to");
+  if (view.storage->is_freed) throw Error(unusable("[copy] the source", *view.storage));
   Buffer copy = device.empty(view.shape, view.dtype);
-  const Command command = copy_to(copy);
-  if (command.poll() == Status::failed) command.wait();  // refused: nothing would ever write it
+  if (const std::optional<Error> error = copy_to(copy).error()) {
+    // A copy that was refused, since somebody freed the source this moment, has left nothing, not even why.
+    detail::Storage& storage = *copy.view()->storage;
+    const std::scoped_lock lock(storage.device->order);
+    if (!storage.poison) storage.poison = error->failure();
+  }
   return copy;
 }
 

@@ -13,7 +13,7 @@ namespace tessera::detail {
 Ref<Node> DeviceState::find(CommandId id, Ended* ended) {
   const std::scoped_lock lock(order);
   if (id == 0 || id > last_id) {
-    throw Error(Errc::unknown_command, core::text("there is no command ", id, " on ", driver->info().name));
+    throw Error(Errc::unknown_command, core::text("there is no command ", id, " on ", name()));
   }
   // A node cannot be given a new life while the lock is held, so an id that matches is the command's.
   Node* node = nullptr;
@@ -87,6 +87,7 @@ void CallbackCount::wait() {
 }
 
 void DeviceState::synchronize() {
+  expect_own_process();
   expect_not_in_call(*this, "synchronize");
   std::vector<Ref<Node>> pending;
   {

@@ -5,6 +5,7 @@
 #include <tessera/kernels.hpp>
 
 #include "core/text.hpp"
+#include "driver/preference.hpp"
 #include "runtime/device_state.hpp"
 #include "runtime/pipeline_state.hpp"
 #include "runtime/stream_state.hpp"
@@ -16,7 +17,9 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <pthread.h>
 #include <unistd.h>
+#include <vector>
 
 namespace tessera {
 
@@ -52,9 +55,34 @@ std::size_t default_memory_limit(const driver::Driver& driver) { return driver.i
 
 }  // namespace
 
+std::atomic<unsigned> fork_count{0};
+
 LiveDevices& LiveDevices::instance() {
-  static auto& live = *new LiveDevices();  // threads may outlive main
+  static auto& live = *[] {
+    const auto before = [] { instance().lock_orders(); };
+    const auto in_parent = [] { instance().unlock_orders(); };
+    const auto in_child = [] {
+      ++fork_count;
+      instance().unlock_orders();
+    };
+    pthread_atfork(before, in_parent, in_child);
+    return new LiveDevices();  // threads may outlive main
+  }();
   return live;
+}
+
+void LiveDevices::lock_orders() {
+  mutex.lock();
+  std::vector<DeviceState*> all;
+  all.reserve(devices.size());
+  for (const auto& [number, device] : devices) all.push_back(device);
+  std::ranges::sort(all, std::less<>());  // as OrderLocks does
+  for (DeviceState* device : all) device->order.lock();
+}
+
+void LiveDevices::unlock_orders() {
+  for (const auto& [number, device] : devices) device->order.unlock();
+  mutex.unlock();
 }
 
 DeviceState::DeviceState(std::unique_ptr<driver::Driver> with_driver, std::shared_ptr<Scheduler> with_scheduler)
@@ -80,6 +108,11 @@ DeviceState::~DeviceState() {
   NodePool::retire(nodes);
 }
 
+void DeviceState::throw_other_process() const {
+  throw Error(Errc::unsupported,
+              text(describe(), ", belongs to the process that opened it: a child made by fork() cannot use it"));
+}
+
 void DeviceState::drop_kept() {
   decltype(commands) dropped;  // they go after the locks
   decltype(attachment) detached;
@@ -89,11 +122,13 @@ void DeviceState::drop_kept() {
   detached.swap(attachment);
 }
 
-std::string DeviceState::describe() const { return text("device ", number, ", ", driver->info().name); }
+std::string DeviceState::describe() const { return text("device ", number, ", ", name()); }
+std::string DeviceState::name() const { return driver::full_name(driver->info()); }
 
 void retain(DeviceState* state) noexcept { state->refs.fetch_add(1, std::memory_order_relaxed); }
 void release(DeviceState* state) noexcept {
-  if (state->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) delete state;
+  if (state->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  if (state->is_own_process()) delete state;  // else it would wait for threads that are not there
 }
 
 }  // namespace detail
@@ -124,7 +159,8 @@ std::unique_ptr<driver::Driver> open_driver(std::string_view backend) {
 }
 
 // The process's other devices, which are never destroyed either.
-Device opened_device(std::string_view backend) {
+Device opened_device(std::string_view wish) {
+  const std::string backend = driver::usual_name(wish);
   struct Opened {
     std::mutex mutex;
     std::map<std::string, Device, std::less<>> devices;
@@ -149,15 +185,10 @@ bool may_have_gpu() {
 Device Device::best() {
   const char* wish = std::getenv("TESSERA_DEVICE");
   if (!wish || *wish == '\0') {
-    static const std::string best = [] {
-      if (may_have_gpu()) {
-        for (const DeviceInfo& info : devices()) {
-          if (info.is_gpu) return info.backend;
-        }
-      }
-      return std::string("cpu");
-    }();
-    return open(best);
+    // Never destroyed, as all devices of the process.
+    static const Device& best =
+        *new Device(may_have_gpu() ? driver::open_first(driver::by_preference(devices()), open) : open("cpu"));
+    return best;
   }
   try {
     return open(wish);
@@ -195,7 +226,7 @@ Device& Device::operator=(const Device& other) noexcept {
 }
 Device::~Device() {
   // Without threads of its own, nobody would ever run what is left: it would keep itself alive.
-  if (--state_->handles == 0) {
+  if (--state_->handles == 0 && state_->is_own_process()) {
     state_->drop_kept();
     state_->scheduler->last_handle_dropped();
   }
@@ -219,6 +250,7 @@ void expect_enumerator(Enum value, Enum last, std::string_view name) {
 }  // namespace
 
 Buffer detail::allocate(DeviceState& device, const Shape& shape, DType dtype, bool zero) {
+  device.expect_own_process();
   expect_enumerator(dtype, DType::u8, "element type");
   const auto block = device.memory.allocate(dtype, shape);
   auto* storage = new detail::Storage(device, block);

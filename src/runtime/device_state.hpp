@@ -28,6 +28,9 @@ namespace tessera::detail {
 
 struct PipelineState;
 
+// How often fork() came between the first process and this one: a device's threads are only where it was opened.
+extern std::atomic<unsigned> fork_count;
+
 // The callbacks that have not returned. Whoever waits for those that there are is not kept by those that come
 // meanwhile: they are counted in two generations that take turns.
 class CallbackCount {
@@ -116,6 +119,15 @@ struct DeviceState {
 
   // "device 2, simulated AMD EPYC"
   std::string describe() const;
+  std::string name() const;  // "llvmpipe (vulkan)"
+
+  bool is_own_process() const noexcept { return process == fork_count.load(std::memory_order_relaxed); }
+  // Errc::unsupported in a child of the process that opened the device.
+  void expect_own_process() const {
+    if (!is_own_process()) [[unlikely]]
+      throw_other_process();
+  }
+  [[noreturn]] void throw_other_process() const;
 
   void synchronize();
   // The last handle goes, and what keeps the device with it: pipelines that have a name, the attachment (device.cpp).
@@ -129,6 +141,7 @@ struct DeviceState {
   std::atomic<std::uint32_t> refs{1};
   std::atomic<std::uint32_t> handles{0};  // of these, Device objects of the user's
   const unsigned number;                  // tells devices apart in traces
+  const unsigned process = fork_count;    // which opened it
 
   // The order lock: one submission at a time finds its place. Guards the hazards of all buffers and the streams'
   // last nodes, the node pool and the numbers below. Held for some tens of nanoseconds.
@@ -164,11 +177,16 @@ struct DeviceState {
   Ref<Node> start_host(HostWork& work, bool blocks);
 };
 
-// The devices there are, by their numbers: for handles of commands, which do not keep their device.
+// The devices there are, by their numbers: for handles of commands, which do not keep their device; and for fork(),
+// which must not come while somebody holds an order lock: nobody would give it up in the child.
 struct LiveDevices {
   static LiveDevices& instance();
   std::mutex mutex;
   std::unordered_map<unsigned, DeviceState*> devices;
+
+  // Around fork(); the mutex is held in between.
+  void lock_orders();
+  void unlock_orders();
 };
 
 // For how many commands after its end the number of a command is known.

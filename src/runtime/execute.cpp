@@ -310,6 +310,7 @@ void end_stopped(Node& join) noexcept {
 }
 
 bool wait(Node& node, Clock::time_point until) {
+  if (!node.is_settled()) node.device->expect_own_process();
   if (until == Clock::time_point::max() && !node.is_settled()) expect_ends_without_call(node);
   while (!node.is_settled()) {
     if (node.device->queue && node.device->queue->attend(node, until)) return true;

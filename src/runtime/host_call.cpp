@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <exception>
+#include <unordered_set>
 #include <utility>
+#include <vector>
 
 namespace tessera::detail {
 
@@ -14,31 +16,22 @@ using core::text;
 
 namespace {
 
-// In a call stage, on this thread: what it has its hands on.
+// The call stage that this thread is in.
 thread_local const Node* this_call = nullptr;
 
-bool waits_for_call(const Storage& storage, bool writes) {
-  const auto has = [&](const auto& list) { return std::ranges::find(list, &storage) != list.end(); };
-  return has(this_call->outputs) || (writes && has(this_call->inputs));
-}
-
-// Whether a command comes after the call, on account of a buffer. One from before it may not have settled yet.
-bool uses_after_call(const Node& node) {
-  if (node.device != this_call->device || node.id <= this_call->id) return false;
-  return std::ranges::any_of(node.inputs, [](const Storage* input) { return waits_for_call(*input, false); }) ||
-         std::ranges::any_of(node.outputs, [](const Storage* output) { return waits_for_call(*output, true); });
-}
-
-// The same of a command or of any group of a run.
-bool waits_for_call(Node& node) {
-  if (node.kind != Node::Kind::join) return uses_after_call(node);
-  if (&node == this_call->join) return true;
-  // No node begins another life under the order lock, and no record goes under the join's.
-  const std::scoped_lock order(node.device->order);
-  const std::scoped_lock lock(node.failure_lock);
-  return node.run && std::ranges::any_of(node.run->parts, [](const graph::Position& part) {
-           return part.node->serial() == part.serial && uses_after_call(static_cast<const Node&>(*part.node));
-         });
+// The call that this thread is in and all that waits for it, directly or not. As long as the thread is in there, none
+// of them goes on: what hangs on them stays where it is, and only more can come.
+std::unordered_set<const graph::Node*> call_and_what_waits() {
+  std::unordered_set<const graph::Node*> found = {this_call};
+  std::vector<const graph::Node*> unseen = {this_call};
+  while (!unseen.empty()) {
+    const graph::Node* node = unseen.back();
+    unseen.pop_back();
+    node->each_dependent([&](const graph::Node& dependent) {
+      if (found.insert(&dependent).second) unseen.push_back(&dependent);
+    });
+  }
+  return found;
 }
 
 // A worker that waits in a call may run another one.
@@ -96,14 +89,18 @@ void call_host_function(const CompiledGroup& group, Node& node) {
 }
 
 core::FailurePtr wait_for_own_call(const Storage& storage, bool writes, std::string_view label) {
-  if (!this_call || !waits_for_call(storage, writes)) return nullptr;
-  return core::make_failure(Errc::invalid_argument,
-                            text("[", label, "] the buffer is one of ", this_call->describe(),
-                                 ", which this thread is in: it would wait for itself; use what HostCall gives"));
-}
-
-void expect_not_in_call(const Storage& storage, bool writes, std::string_view label) {
-  if (core::FailurePtr own = wait_for_own_call(storage, writes, label)) throw Error(std::move(own));
+  if (!this_call) return nullptr;
+  const std::unordered_set<const graph::Node*> waiting = call_and_what_waits();
+  bool is_own = false, is_after = false;
+  storage.hazards.each_before(writes, [&](const graph::Node& before) {
+    is_own = is_own || &before == this_call;
+    is_after = is_after || waiting.contains(&before);
+  });
+  if (!is_after) return nullptr;
+  return core::make_failure(
+      Errc::invalid_argument,
+      text("[", label, "] the buffer is ", is_own ? "one of " : "used by what waits for ", this_call->describe(),
+           ", which this thread is in: it would wait for itself", is_own ? "; use what HostCall gives" : ""));
 }
 
 void expect_not_in_call(const DeviceState& device, std::string_view label) {
@@ -113,7 +110,7 @@ void expect_not_in_call(const DeviceState& device, std::string_view label) {
 }
 
 void expect_ends_without_call(Node& node) {
-  if (!this_call || !waits_for_call(node)) return;
+  if (!this_call || !call_and_what_waits().contains(&node)) return;
   throw Error(Errc::invalid_argument, text("[wait] ", node.describe(), " waits for ", this_call->describe(),
                                            ", which this thread is in: it would wait for itself"));
 }

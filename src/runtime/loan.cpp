@@ -96,6 +96,8 @@ void transfer(const Storage& from, const Storage& to, std::size_t bytes) {
 
 Ref<Node> copy_between(Storage& from, Storage& to, std::size_t bytes) {
   DeviceState& device = *to.device;
+  device.expect_own_process();
+  from.device->expect_own_process();
   std::vector<DeviceState*> all = {&device, from.device.get()};
   sort_for_locks(all);
   std::unique_ptr<TraceRecord> trace = begin_trace_record();

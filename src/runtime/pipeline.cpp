@@ -42,6 +42,7 @@ std::unique_ptr<PipelineState> PipelineState::clone() {
 }
 
 void PipelineState::compile() {
+  device->expect_own_process();
   const std::shared_ptr<const PipelineVariant> made = variant();
   for (const CompiledGroup& group : made->plan->groups) {
     if (!group.launch.executable) continue;
@@ -270,8 +271,8 @@ RunTimes Pipeline::last_run() const {
 void Device::define_command(std::string_view name, const Pipeline& pipeline) const {
   if (name.empty()) throw Error(Errc::invalid_argument, "[define_command] needs a name");
   if (pipeline.state("define_command").device != state_) {
-    throw Error(Errc::wrong_device,
-                text("[define_command] the pipeline is one of another device, ", pipeline.device().info().name));
+    throw Error(Errc::wrong_device, text("[define_command] the pipeline is one of another device, ",
+                                         driver::full_name(pipeline.device().info())));
   }
   std::shared_ptr<PipelineState> kept = pipeline.state("define_command").clone();
   kept->compile();

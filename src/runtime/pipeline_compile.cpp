@@ -3,14 +3,13 @@
 
 #include "core/text.hpp"
 #include "ir/analysis.hpp"
+#include "kernels/complaints.hpp"
 #include "runtime/pipeline_state.hpp"
 #include "runtime/submit.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <iterator>
 #include <optional>
-#include <unordered_map>
 #include <utility>
 
 namespace tessera::detail {
@@ -24,8 +23,6 @@ using graph::PipelineStage;
 using graph::Problem;
 using graph::Use;
 
-// Plans for values of parameters that are kept: enough for a control that goes back and forth between a few settings.
-constexpr std::size_t most_variants = 16;
 // Beyond this a run takes long enough to be handed over, however small its groups are.
 constexpr std::size_t most_small_groups = 32;
 
@@ -34,149 +31,6 @@ std::string without_name(std::string_view message, std::string_view label) {
   const std::string name = text("[", label, "] ");
   return std::string(message.starts_with(name) ? message.substr(name.size()) : message);
 }
-
-// The buffer of a copy that is another device's, if just one of the two is.
-const Buffer* borrowed_of(const Stage& stage, const DeviceState& device) {
-  if (stage.op != StageOp::copy_buffer || stage.inputs.size() != 1 || !stage.inputs[0] || !stage.output) return nullptr;
-  const auto is_own = [&](const Buffer& buffer) { return buffer.view()->storage->device.get() == &device; };
-  const Buffer &from = stage.inputs[0], &to = stage.output;
-  if (is_own(from) == is_own(to)) return nullptr;
-  return is_own(from) ? &to : &from;
-}
-
-// Recorded stages as a graph.
-class GraphMaker {
- public:
-  GraphMaker(const PipelineState& pipeline, std::vector<Buffer>& buffers, std::vector<Problem>& problems)
-      : device_(*pipeline.device), buffers_(buffers), problems_(problems) {
-    graph_.params = pipeline.params;
-    for (const PipelineState::Placeholder& placeholder : pipeline.placeholders) {
-      add(placeholder.handle, placeholder.kind, placeholder.name);
-    }
-  }
-
-  void add(const Stage& stage) {
-    PipelineStage& made = graph_.stages.emplace_back();
-    made.op = stage.op;
-    made.label = label_of(stage);
-    made.params = stage.params;
-    made.tile = stage.tile;
-    const bool is_call = stage.op == StageOp::call;
-    find_ignored(stage);
-    if (stage.op == StageOp::barrier) return;
-    if (const Buffer* borrowed = borrowed_of(stage, device_)) return add_copy_between(stage, *borrowed, made);
-    if (stage.op == StageOp::run_kernel || stage.op == StageOp::copy_buffer) set_kernel(stage, made);
-    if (is_call && !stage.function) problem(Errc::invalid_argument, "its function is empty");
-    for (std::size_t i = 0; i < stage.inputs.size(); ++i) add_use(stage.inputs[i], text("input ", i), made.inputs);
-    if (!is_call || stage.output) add_use(stage.output, "output", made.outputs);
-    for (std::size_t i = 0; is_call && i < stage.outputs.size(); ++i) {
-      add_use(stage.outputs[i], text("output ", i), made.outputs);
-    }
-  }
-
-  PipelineGraph take() { return std::move(graph_); }
-
- private:
-  static std::string label_of(const Stage& stage) {
-    if (stage.op == StageOp::copy_buffer) return "copy";
-    if (stage.op == StageOp::barrier) return "barrier";
-    if (stage.op == StageOp::call) return stage.kernel.empty() ? "call" : stage.kernel;
-    return stage.tile_kernel ? kernels::of(*stage.tile_kernel).name : stage.kernel;
-  }
-
-  // What was given in vain was meant to do something.
-  void find_ignored(const Stage& stage) {
-    const bool has_buffers = !stage.inputs.empty() || stage.output || !stage.outputs.empty();
-    const bool has_kernel = !stage.kernel.empty() || stage.tile_kernel || !stage.params.empty() || stage.function;
-    if (stage.op == StageOp::barrier) {
-      if (has_buffers || has_kernel) problem(Errc::invalid_argument, "a barrier takes neither buffers nor work");
-    } else if (stage.op != StageOp::call) {
-      if (!stage.outputs.empty()) problem(Errc::invalid_argument, "only a call takes `outputs`: this is for `output`");
-      if (stage.function) problem(Errc::invalid_argument, "only a call takes a function");
-    }
-  }
-
-  // To the graph it is a call that uses one buffer: what the other one is waits and is waited for on its own device.
-  void add_copy_between(const Stage& stage, const Buffer& borrowed, PipelineStage& made) {
-    made.op = StageOp::call;
-    made.is_between_devices = true;
-    const bool reads_borrowed = &borrowed == &stage.inputs[0];
-    const View &from = *stage.inputs[0].view(), &to = *stage.output.view();
-    if (reads_borrowed) {
-      add_use(stage.output, "output", made.outputs);
-    } else {
-      add_use(stage.inputs[0], "input 0", made.inputs);
-    }
-    if (from.dtype != to.dtype || from.shape != to.shape) {
-      return problem(from.dtype != to.dtype ? Errc::dtype_mismatch : Errc::shape_mismatch,
-                     text("input 0 is ", describe(from), ", output ", describe(to)));
-    }
-    if (borrowed.view()->storage->is_freed) {
-      const core::FailurePtr why = unusable(reads_borrowed ? "input 0" : "output", *borrowed.view()->storage);
-      problem(why->code, why->message);
-    }
-  }
-
-  void set_kernel(const Stage& stage, PipelineStage& made) {
-    try {
-      made.kernel = stage.tile_kernel ? &kernels::of(*stage.tile_kernel)
-                                      : &kernels::find(stage.op == StageOp::copy_buffer ? "copy" : stage.kernel);
-    } catch (const Error& error) {
-      problem(error.code(), error.what());
-    }
-  }
-
-  // What is wrong has its place among the uses too, so that those after it keep their numbers.
-  void add_use(const Buffer& buffer, const std::string& what, std::vector<Use>& uses) {
-    const View* view = buffer.view();
-    uses.push_back(view ? Use{Use::nothing, view->dtype, view->shape} : Use{.buffer = Use::nothing});
-    if (!view) return problem(Errc::invalid_argument, what + " is an empty buffer handle");
-    const Storage& storage = *view->storage;
-    const auto found = numbers_.find(&storage);
-    if (found == numbers_.end()) {
-      if (storage.device.get() != &device_) {
-        return problem(Errc::wrong_device, text(what, ", ", describe(*view),
-                                                ", lives on another device: ", storage.device->driver->info().name,
-                                                ", not ", device_.driver->info().name));
-      }
-      if (storage.is_freed) {
-        const core::FailurePtr why = unusable(what, storage);
-        return problem(why->code, why->message);
-      }
-    } else if (graph_.buffers[found->second].kind == PipelineBuffer::Kind::own && storage.is_freed) {
-      return problem(Errc::buffer_freed, what + " has been freed");
-    }
-    uses.back().buffer = found != numbers_.end() ? found->second : add(buffer, PipelineBuffer::Kind::own, "");
-  }
-
-  std::size_t add(const Buffer& buffer, PipelineBuffer::Kind kind, const std::string& name) {
-    const std::size_t number = graph_.buffers.size();
-    numbers_[buffer.view()->storage] = number;
-    buffers_.push_back(kind == PipelineBuffer::Kind::own ? buffer : Buffer());
-    graph_.buffers.push_back(
-        {kind, kind == PipelineBuffer::Kind::own ? free_name() : name, buffer.dtype(), buffer.shape()});
-    return number;
-  }
-
-  // As JSON the caller's own buffers are slots: none is called like another one, or like a parameter.
-  std::string free_name() {
-    std::string name;
-    do {
-      name = text("buffer ", own_++);
-    } while (graph_.param_number(name) < graph_.params.size() ||
-             std::ranges::find(graph_.buffers, name, &PipelineBuffer::name) != graph_.buffers.end());
-    return name;
-  }
-
-  void problem(Errc code, const std::string& what) { problems_.push_back({graph_.stages.size() - 1, code, what}); }
-
-  const DeviceState& device_;
-  PipelineGraph graph_;
-  std::vector<Buffer>& buffers_;
-  std::vector<Problem>& problems_;
-  std::unordered_map<const Storage*, std::size_t> numbers_;
-  std::size_t own_ = 0;
-};
 
 // Resolves the call of a kernel stage.
 const CallProgram& resolve(DeviceState& device, const PipelineStage& stage, const Params& params,
@@ -291,6 +145,22 @@ bool find_wrong_params(const PipelineGraph& graph, std::size_t number, const std
   return is_complete;
 }
 
+// What is wrong with the types and shapes of a kernel stage's operands. Whether something is.
+bool find_wrong_operands(const PipelineStage& stage, std::size_t number, std::vector<Problem>& problems) {
+  kernels::Complaints complaints;
+  try {
+    graph::StageCall(stage, stage.params).plan();
+  } catch (const Error& error) {
+    // Having gone on in spite of a mistake, a plan may stumble over what follows from it.
+    const bool is_of_kernel = error.message().starts_with(text("[", stage.kernel->name, "]"));
+    if (is_of_kernel || complaints.all().empty()) complaints.add(error);
+  }
+  for (const Error& error : complaints.all()) {
+    problems.push_back({number, error.code(), without_name(error.what(), stage.label)});
+  }
+  return !complaints.all().empty();
+}
+
 // All that is wrong with a stage that cannot be compiled: its parameters, the number of its inputs, their types and
 // shapes.
 void find_problems(DeviceState& device, const PipelineGraph& graph, std::size_t number,
@@ -303,7 +173,8 @@ void find_problems(DeviceState& device, const PipelineGraph& graph, std::size_t 
   const bool has_params = !stage.kernel || find_wrong_params(graph, number, values, stage.params, problems);
   try {
     if (stage.kernel) stage.kernel->check_count(stage.inputs.size());
-    if (has_params) compile_stage(device, stage, number, stage.params);
+    if (!has_params || (stage.kernel && find_wrong_operands(stage, number, problems))) return;
+    compile_stage(device, stage, number, stage.params);
   } catch (const Error& error) {
     note(error);
   }
@@ -333,35 +204,51 @@ CompiledGroup compile_fused(DeviceState& device, const PipelineGraph& graph, con
   return group;
 }
 
-// What a group of a plan would be launched with, had the parameters these values.
-driver::Launch launch_of(DeviceState& device, const PipelinePlan& plan, std::size_t number,
-                         const std::vector<Value>& values) {
-  const graph::Group& group = plan.plan.groups[number];
-  if (!group.fused) return compile_stage(device, plan.graph, group.stages.front(), values).launch;
-  for (const graph::Group& other : groups_of(plan.graph, values, {true, device.driver->most_buffers()})) {
-    if (other.stages == group.stages) return compile_fused(device, plan.graph, other).launch;
-  }
-  return {};  // it is cut otherwise then
+// The plan of a kernel stage's call for these values of the parameters.
+kernels::Plan call_plan(const PipelineGraph& graph, std::size_t number, const std::vector<Value>& values) {
+  const PipelineStage& stage = graph.stages[number];
+  const Params params = substituted(stage.params, graph, values);
+  return graph::StageCall(stage, params).plan();
 }
 
-// The scalars that these values give a plan; nothing if they would change more than scalars.
-std::optional<std::vector<PipelineVariant::Patch>> patches_of(DeviceState& device, const PipelinePlan& plan,
-                                                              const std::vector<Value>& values) {
-  std::vector<PipelineVariant::Patch> patches;
-  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-    const std::vector<std::size_t>& stages = plan.plan.groups[g].stages;
-    const auto is_affected = [&](std::size_t s) { return graph::uses_parameters(plan.graph.stages[s].params); };
-    if (std::ranges::none_of(stages, is_affected)) continue;
-    try {
-      const driver::Launch made = launch_of(device, plan, g, values);
-      const driver::Launch& before = plan.groups[g].launch;
-      if (made.executable != before.executable || !std::ranges::equal(made.dims, before.dims)) return std::nullopt;
-      patches.push_back({g, {made.scalars.begin(), made.scalars.end()}});
-    } catch (const Error&) {
-      return std::nullopt;  // whoever makes the plan tells what is wrong
+// Of the stages whose programs may be other ones for other values.
+void find_forms(PipelinePlan& plan, const std::vector<Value>& values) {
+  plan.forms.resize(plan.graph.stages.size());
+  for (const graph::Group& group : plan.plan.groups) {
+    if (!group.fused) continue;
+    for (const std::size_t s : group.stages) {
+      if (graph::uses_parameters(plan.graph.stages[s].params)) plan.forms[s].emplace(call_plan(plan.graph, s, values));
     }
   }
-  return patches;
+}
+
+using Scalars = std::vector<std::uint64_t>;
+
+// What a group of a plan would be launched with, had the parameters these values; nothing if that is more than other
+// scalars. Stages of the same forms are grouped alike, and give the same program.
+std::optional<Scalars> fused_scalars(const PipelinePlan& plan, const graph::Group& group,
+                                     const std::vector<Value>& values) {
+  const std::vector<graph::FusedProgram::Scalar>& of_program = group.fused->scalars;
+  Scalars scalars;
+  for (const graph::FusedProgram::Scalar& scalar : of_program) scalars.push_back(scalar.bits);
+  for (const std::size_t stage : group.stages) {
+    if (!plan.forms[stage]) continue;
+    kernels::Plan call = call_plan(plan.graph, stage, values);
+    const std::vector<kernels::Plan::Scalar> given = std::move(call.scalars);
+    if (graph::StageForm(std::move(call)) != *plan.forms[stage]) return std::nullopt;  // another form has others
+    for (std::size_t i = 0; i < scalars.size(); ++i) {
+      if (of_program[i].stage == stage) scalars[i] = given[of_program[i].number].bits();
+    }
+  }
+  return scalars;
+}
+std::optional<Scalars> stage_scalars(DeviceState& device, const PipelinePlan& plan, std::size_t number,
+                                     const std::vector<Value>& values) {
+  const std::size_t stage = plan.plan.groups[number].stages.front();
+  const driver::Launch made = compile_stage(device, plan.graph, stage, values).launch;
+  const driver::Launch& before = plan.groups[number].launch;
+  if (made.executable != before.executable || !std::ranges::equal(made.dims, before.dims)) return std::nullopt;
+  return Scalars(made.scalars.begin(), made.scalars.end());
 }
 
 void find_used(PipelinePlan& plan) {
@@ -381,25 +268,31 @@ void find_used(PipelinePlan& plan) {
   }
 }
 
-// In the order of the stages: the graph does not know what is the same buffer elsewhere.
-void find_lenders(PipelinePlan& plan, DeviceState& device) {
-  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-    if (!plan.groups[g].borrowed) continue;
-    plan.borrowing.push_back(g);
-    plan.lenders.push_back(plan.groups[g].borrowed.view()->storage->device.get());
-  }
-  if (plan.borrowing.empty()) return;
-  std::ranges::sort(plan.borrowing, {}, [&](std::size_t g) { return plan.groups[g].stage; });
-  plan.lenders.push_back(&device);
-  sort_for_locks(plan.lenders);
-}
-
 bool is_small(const PipelinePlan& plan) {
   return plan.groups.size() <= most_small_groups &&
          std::ranges::all_of(plan.groups, [&](const CompiledGroup& group) { return group.work <= small_bytes; });
 }
 
 }  // namespace
+
+std::optional<std::vector<PipelineVariant::Patch>> patches_of(DeviceState& device, const PipelinePlan& plan,
+                                                              const std::vector<Value>& values) {
+  std::vector<PipelineVariant::Patch> patches;
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    const graph::Group& group = plan.plan.groups[g];
+    const auto is_affected = [&](std::size_t s) { return graph::uses_parameters(plan.graph.stages[s].params); };
+    if (std::ranges::none_of(group.stages, is_affected)) continue;
+    try {
+      std::optional<Scalars> scalars =
+          group.fused ? fused_scalars(plan, group, values) : stage_scalars(device, plan, g, values);
+      if (!scalars) return std::nullopt;
+      patches.push_back({g, *std::move(scalars)});
+    } catch (const Error&) {
+      return std::nullopt;  // whoever makes the plan tells what is wrong
+    }
+  }
+  return patches;
+}
 
 std::shared_ptr<PipelinePlan> make_plan(DeviceState& device, PipelineGraph of, std::vector<Buffer> buffers,
                                         const std::vector<Value>& values, bool fuse, std::vector<Problem> problems) {
@@ -433,6 +326,7 @@ std::shared_ptr<PipelinePlan> make_plan(DeviceState& device, PipelineGraph of, s
     const std::size_t first = group.stages.front();
     plan->groups.push_back(group.fused ? compile_fused(device, graph, group) : std::move(stages[first]));
   }
+  find_forms(*plan, values);
   find_used(*plan);
   plan->is_small = is_small(*plan);
   // Barriers, which use nothing, are between all of a batch; calls are not for the device.
@@ -440,123 +334,6 @@ std::shared_ptr<PipelinePlan> make_plan(DeviceState& device, PipelineGraph of, s
     return group.kind == Node::Kind::kernel || (group.input_uses.empty() && group.output_uses.empty());
   });
   return plan;
-}
-
-namespace {
-
-const Value* bound_value(const Bindings& bindings, std::string_view name) {
-  for (std::size_t i = 0; i < bindings.size(); ++i) {
-    if (!bindings[i].is_buffer && bindings[i].name == name) return &bindings[i].value;
-  }
-  return nullptr;
-}
-
-// As a kernel sees them: -0 is not 0.
-bool is_same(const Value& a, const Value& b) {
-  if (a.is_list() && b.is_list()) return std::ranges::equal(a.items(), b.items(), is_same);
-  if (!a.is_integer() && a.is_number() && !b.is_integer() && b.is_number()) {
-    return std::bit_cast<std::uint64_t>(a.number()) == std::bit_cast<std::uint64_t>(b.number());
-  }
-  return a == b;
-}
-
-bool has_values(const PipelineVariant& variant, const std::vector<Param>& params, const Bindings& bindings) {
-  for (std::size_t i = 0; i < params.size(); ++i) {
-    const Value* bound = bound_value(bindings, params[i].name);
-    if (!is_same(variant.values[i], bound ? *bound : params[i].value)) return false;
-  }
-  return true;
-}
-
-void check_names(const PipelineState& pipeline, const Bindings& bindings, std::vector<BindingProblem>& problems) {
-  const auto problem = [&](Errc code, std::string what) { problems.push_back({code, std::move(what)}); };
-  for (std::size_t i = 0; i < bindings.size(); ++i) {
-    const Binding& binding = bindings[i];
-    for (std::size_t j = 0; j < i; ++j) {
-      if (bindings[j].name != binding.name) continue;
-      problem(Errc::invalid_argument, text("'", binding.name, "' is bound twice"));
-      break;
-    }
-    const bool is_param = std::ranges::find(pipeline.params, binding.name, &Param::name) != pipeline.params.end();
-    const bool is_slot = std::ranges::any_of(pipeline.placeholders, [&](const PipelineState::Placeholder& one) {
-      return one.kind == PipelineBuffer::Kind::slot && one.name == binding.name;
-    });
-    if (binding.is_buffer ? is_slot : is_param) continue;
-    if (is_slot) {
-      problem(Errc::invalid_argument, text("'", binding.name, "' is a slot: bind a buffer"));
-    } else if (is_param) {
-      problem(Errc::invalid_argument, text("'", binding.name, "' is a parameter: bind a value"));
-    } else {
-      std::vector<std::string_view> names;
-      names.reserve(pipeline.params.size());
-      for (const Param& param : pipeline.params) names.push_back(param.name);
-      for (const PipelineState::Placeholder& one : pipeline.placeholders) {
-        if (one.kind == PipelineBuffer::Kind::slot) names.push_back(one.name);
-      }
-      problem(Errc::unknown_parameter,
-              text("there is no slot or parameter '", binding.name, "'", core::suggestion(binding.name, names)));
-    }
-  }
-}
-
-}  // namespace
-
-PipelineGraph PipelineState::graph(std::vector<Buffer>& buffers, std::vector<Problem>& problems) const {
-  GraphMaker maker(*this, buffers, problems);
-  for (const Stage& stage : stages) maker.add(stage);
-  return maker.take();
-}
-
-std::shared_ptr<const PipelineVariant> PipelineState::variant(const Bindings& bindings,
-                                                              std::vector<BindingProblem>& problems) {
-  const std::scoped_lock lock(mutex);
-  if (!bindings.empty()) check_names(*this, bindings, problems);
-  const auto found =
-      std::ranges::find_if(variants, [&](const auto& one) { return has_values(*one, params, bindings); });
-  if (found != variants.end()) [[likely]] {
-    if (found + 1 != variants.end()) std::rotate(found, found + 1, variants.end());
-    return variants.back();
-  }
-
-  auto made = std::make_shared<PipelineVariant>();
-  for (const Param& param : params) {
-    const Value* bound = bound_value(bindings, param.name);
-    made->values.push_back(bound ? *bound : param.value);
-  }
-  const PipelinePlan* tried = nullptr;
-  for (auto other = variants.rbegin(); other != variants.rend() && !made->plan; ++other) {
-    if ((*other)->plan.get() == tried) continue;
-    tried = (*other)->plan.get();
-    auto patches = patches_of(*device, *tried, made->values);
-    if (!patches) continue;
-    made->plan = (*other)->plan;
-    made->patches = std::move(*patches);
-  }
-  if (!made->plan) {
-    std::vector<Buffer> buffers;
-    std::vector<Problem> of_stages;
-    PipelineGraph recorded = graph(buffers, of_stages);
-    made->plan =
-        make_plan(*device, std::move(recorded), std::move(buffers), made->values, options.fuse, std::move(of_stages));
-    for (CompiledGroup& group : made->plan->groups) {
-      const Stage& stage = stages[static_cast<std::size_t>(group.stage)];
-      group.function = stage.function;
-      if (const Buffer* borrowed = borrowed_of(stage, *device)) group.borrowed = *borrowed;
-      if (!group.function && !group.borrowed) continue;
-      made->plan->is_small = false;  // it may take any time
-      made->plan->is_all_kernels = false;
-    }
-    find_lenders(*made->plan, *device);
-    made->patches = patches_of(*device, *made->plan, made->values).value_or(std::vector<PipelineVariant::Patch>());
-  }
-  if (variants.size() >= most_variants) variants.erase(variants.begin());
-  variants.push_back(std::move(made));
-  return variants.back();
-}
-
-std::shared_ptr<const PipelineVariant> PipelineState::variant() {
-  std::vector<BindingProblem> none;
-  return variant({}, none);
 }
 
 }  // namespace tessera::detail

@@ -1,8 +1,9 @@
 // A run of a plan: a node a group, placed together, and one that waits for all of them.
+#include "runtime/pipeline_run.hpp"
+
 #include <tessera/error.hpp>
 
 #include "core/text.hpp"
-#include "runtime/pipeline_state.hpp"
 #include "runtime/stream_state.hpp"
 #include "runtime/submit.hpp"
 #include "runtime/trace_record.hpp"
@@ -15,112 +16,12 @@ namespace tessera::detail {
 
 using core::text;
 
-std::unique_ptr<PipelineRun> RunLog::take() {
-  const std::scoped_lock lock(mutex_);
-  if (free_.empty()) return std::make_unique<PipelineRun>();
-  std::unique_ptr<PipelineRun> run = std::move(free_.back());
-  free_.pop_back();
-  return run;
-}
-
-void RunLog::keep(std::unique_ptr<PipelineRun> run) {
-  run->log = nullptr;                             // it would keep this log
-  std::shared_ptr<const PipelinePlan> forgotten;  // goes after the lock
-  const std::scoped_lock lock(mutex_);
-  last_.swap(run);
-  if (!run) return;
-  forgotten = std::move(run->plan);
-  run->failure = nullptr;
-  free_.push_back(std::move(run));
-}
-
 namespace {
 
 constexpr const char* run_label = "pipeline";
 // Of the runs that are done on the spot one in so many is timed: two readings of the clock take as long as a tiny
 // stage.
 constexpr std::uint64_t timed_one_in = 64;
-
-// What a run is asked for with.
-struct Request {
-  const std::shared_ptr<const PipelineVariant>& variant;
-  const std::shared_ptr<RunLog>& log;
-  core::InlineVector<Storage*, 8> slots;  // in the order of the plan's
-  StreamState* stream;
-};
-
-// Null for a slot before the run has brought it, and for what was fused away.
-std::byte* address_of(const PipelineInstance& instance, std::size_t operand) {
-  const Storage* storage = operand == graph::FusedProgram::nowhere ? nullptr : instance.storages[operand];
-  return storage ? storage->block.address : nullptr;
-}
-
-std::unique_ptr<PipelineInstance> make_instance(DeviceState& device, const PipelinePlan& plan) {
-  auto instance = std::make_unique<PipelineInstance>();
-  for (const graph::Place& place : plan.plan.places) {
-    instance->places.push_back(allocate(device, Shape(place.bytes), u8, false));
-  }
-  instance->storages.resize(plan.graph.buffers.size());
-  for (std::size_t buffer = 0; buffer < plan.graph.buffers.size(); ++buffer) {
-    if (const auto& place = plan.plan.place_of[buffer]) {
-      instance->storages[buffer] = instance->places[*place].view()->storage;
-    } else if (plan.buffers[buffer]) {
-      instance->storages[buffer] = plan.buffers[buffer].view()->storage;
-    }
-  }
-  for (const CompiledGroup& group : plan.groups) {
-    driver::Launch& launch = instance->launches.emplace_back(group.launch);
-    for (std::size_t i = 0; i < group.operands.size(); ++i)
-      launch.buffers[i] = address_of(*instance, group.operands[i]);
-  }
-  if (device.queue) instance->recorded = std::make_shared<RecordedLaunches>();
-  return instance;
-}
-
-PipelineInstance* idle_instance(const PipelinePlan& plan) {
-  const auto found = std::ranges::find_if(plan.instances, [](const auto& instance) { return instance->is_idle(); });
-  return found == plan.instances.end() ? nullptr : found->get();
-}
-
-// An idle instance, a new one, or one that is in use: then the buffers order this run after those before it.
-// Errc::out_of_memory if there is none at all.
-PipelineInstance& take_instance(DeviceState& device, PipelinePlan& plan, OrderLocks& order) {
-  if (PipelineInstance* idle = idle_instance(plan)) return *idle;
-  if (plan.instances.size() < PipelinePlan::most_instances) {
-    order.unlock();
-    const std::scoped_lock growing(plan.growing);
-    order.lock();
-    if (PipelineInstance* idle = idle_instance(plan)) return *idle;
-    if (plan.instances.size() < PipelinePlan::most_instances) {
-      order.unlock();
-      std::unique_ptr<PipelineInstance> made;
-      try {
-        made = make_instance(device, plan);
-      } catch (const Error&) {
-        if (plan.instances.empty()) throw;
-      }
-      order.lock();
-      if (made) return *plan.instances.emplace_back(std::move(made));
-    }
-  }
-  return *plan.instances[plan.next_instance++ % plan.instances.size()];
-}
-
-// The instance's launches for this run. Under the order lock.
-void bind(const Request& request, const PipelinePlan& plan, PipelineInstance& instance) {
-  for (std::size_t i = 0; i < plan.slots.size(); ++i) instance.storages[plan.slots[i]] = request.slots[i];
-  if (!plan.slots.empty()) {
-    for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-      const std::vector<std::size_t>& operands = plan.groups[g].operands;
-      for (std::size_t i = 0; i < operands.size(); ++i) {
-        instance.launches[g].buffers[i] = address_of(instance, operands[i]);
-      }
-    }
-  }
-  for (const PipelineVariant::Patch& patch : request.variant->patches) {
-    instance.launches[patch.group].scalars.assign(patch.scalars.data(), patch.scalars.size());
-  }
-}
 
 // What a run finds of its buffers.
 struct Found {
@@ -458,75 +359,12 @@ Ref<Node> start(DeviceState& device, const Request& request, bool blocks) {
   return command;
 }
 
-Storage& checked_slot(const DeviceState& device, const graph::PipelineBuffer& slot, const Binding& binding) {
-  const auto what = [&] { return text("the buffer for the slot '", slot.name, "'"); };
-  const View* view = binding.buffer.view();
-  if (!view) throw Error(Errc::invalid_argument, what() + " is an empty handle");
-  Storage& storage = *view->storage;
-  if (storage.device.get() != &device) {
-    throw Error(Errc::wrong_device, text(what(), " lives on another device: ", storage.device->driver->info().name,
-                                         ", not ", device.driver->info().name));
-  }
-  if (!storage.placeholder.empty()) throw Error(unusable(what(), storage));
-  if (view->dtype != slot.dtype || view->shape != slot.shape) {
-    throw Error(view->dtype != slot.dtype ? Errc::dtype_mismatch : Errc::shape_mismatch,
-                text(what(), " must be ", to_string(slot.dtype, slot.shape), ", got ", describe(*view)));
-  }
-  return storage;
-}
-
-// The plan was made for buffers that are different ones.
-void check_different(const PipelinePlan& plan, const Request& request, std::size_t index) {
-  const std::size_t slot = plan.slots[index];
-  const auto check = [&](std::size_t other, const Storage* storage) {
-    if (storage != request.slots[index] || !(plan.is_written[slot] || plan.is_written[other])) return;
-    throw Error(Errc::invalid_argument, text("the buffer for the slot '", plan.graph.buffers[slot].name, "' is ",
-                                             plan.graph.buffers[other].name, " too, and the pipeline writes it"));
-  };
-  for (std::size_t i = 0; i < index; ++i) check(plan.slots[i], request.slots[i]);
-  for (const std::size_t buffer : plan.used) {
-    if (plan.buffers[buffer]) check(buffer, plan.buffers[buffer].view()->storage);
-  }
-}
-
-void find_slots(const DeviceState& device, const Bindings& bindings, Request& request,
-                std::vector<BindingProblem>& problems) {
-  const PipelinePlan& plan = *request.variant->plan;
-  for (const std::size_t number : plan.slots) {
-    const graph::PipelineBuffer& slot = plan.graph.buffers[number];
-    const Binding* bound = nullptr;
-    for (std::size_t i = 0; i < bindings.size() && !bound; ++i) {
-      if (bindings[i].is_buffer && bindings[i].name == slot.name) bound = &bindings[i];
-    }
-    request.slots.push_back(nullptr);
-    try {
-      if (bound) {
-        request.slots[request.slots.size() - 1] = &checked_slot(device, slot, *bound);
-        check_different(plan, request, request.slots.size() - 1);
-      } else if (std::ranges::binary_search(plan.used, number)) {
-        throw Error(Errc::invalid_argument, text("the slot '", slot.name, "', ", to_string(slot.dtype, slot.shape),
-                                                 ", has no buffer in this run"));
-      }
-    } catch (const Error& error) {
-      problems.push_back({error.code(), error.what()});
-    }
-  }
-}
-
-// All that is wrong with the bindings as one Error.
-[[noreturn]] void throw_problems(const std::vector<BindingProblem>& problems) {
-  if (problems.size() == 1) throw Error(problems.front().code, text("pipeline: ", problems.front().what));
-  std::string message = text("pipeline: ", problems.size(), " problems:");
-  for (const BindingProblem& problem : problems) message += text("\n  ", problem.what);
-  throw Error(problems.front().code, message);
-}
-
 Ref<Node> start(PipelineState& pipeline, const Bindings& bindings, StreamState* stream, bool blocks) {
+  pipeline.device->expect_own_process();
   std::vector<BindingProblem> problems;
   const std::shared_ptr<const PipelineVariant> variant = pipeline.variant(bindings, problems);
   if (stream && stream->device != pipeline.device) {
-    throw Error(Errc::wrong_device,
-                text("pipeline: the stream is one of another device, ", stream->device->driver->info().name));
+    throw Error(Errc::wrong_device, text("pipeline: the stream is one of another device, ", stream->device->name()));
   }
   Request request{variant, pipeline.log, {}, stream};
   if (!variant->plan->slots.empty()) find_slots(*pipeline.device, bindings, request, problems);
@@ -536,11 +374,6 @@ Ref<Node> start(PipelineState& pipeline, const Bindings& bindings, StreamState* 
 }
 
 }  // namespace
-
-bool PipelineInstance::is_idle() const noexcept {
-  return std::ranges::all_of(places,
-                             [](const Buffer& place) { return place.view()->storage->hazards.can_write_now(); });
-}
 
 void PipelineState::run(const Bindings& bindings, StreamState* stream) {
   const Ref<Node> command = start(*this, bindings, stream, true);
@@ -559,91 +392,10 @@ Ref<Node> PipelineState::submit(const Bindings& bindings, StreamState* stream) {
 
 Ref<Node> start_plan(DeviceState& device, const std::shared_ptr<const PipelineVariant>& variant,
                      const std::shared_ptr<RunLog>& log, std::span<Storage* const> bound, StreamState* stream) {
+  device.expect_own_process();
   Request request{variant, log, {}, stream};
   for (Storage* slot : bound) request.slots.push_back(slot);
   return start(device, request, false);
-}
-
-void drop_instances(DeviceState& device, PipelinePlan& plan) {
-  std::vector<std::unique_ptr<PipelineInstance>> unneeded;  // they go after the locks
-  const std::scoped_lock growing(plan.growing);
-  const std::scoped_lock order(device.order);
-  unneeded.swap(plan.instances);
-}
-
-void note_start(Node& node) noexcept {
-  const Clock::time_point now = Clock::now();
-  std::vector<PipelineRun::Time>& times = node.join->run->times;
-  if (!node.batch) {
-    times[node.group].start = now;
-  } else {
-    for (PipelineRun::Time& time : times) time.start = now;
-  }
-}
-
-namespace {
-
-// Whether the run is over now, before its groups have left the order, and the caller is the one to say so. Under the
-// run's lock.
-bool try_end(Node& join) noexcept {
-  // One that has not begun is cancelled as a whole, by somebody else.
-  const bool is_running = join.status() == Status::running;
-  return join.run->is_stopped && join.run->parts_left == 0 && join.run->failure && is_running && join.try_claim();
-}
-
-}  // namespace
-
-Ref<Node> note_end(Node& node) noexcept {
-  Node& join = *node.join;
-  PipelineRun& run = *join.run;
-  const std::scoped_lock lock(run.lock);
-  PipelineRun::Time& time = run.times[node.group];
-  if (time.start != Clock::time_point()) time.end = Clock::now();
-  if (node.batch) run.times.assign(run.times.size(), time);
-  if (node.failure && (!run.failure || node.group < run.failed_group)) {
-    run.failed_group = node.group;
-    run.failure = node.failure;
-    run.outcome = node.outcome;
-  }
-  --run.parts_left;
-  return try_end(join) ? Ref<Node>(&join) : Ref<Node>();
-}
-
-void keep_times(Node& join) noexcept {
-  std::unique_ptr<PipelineRun> run;
-  {
-    const std::scoped_lock lock(join.failure_lock);  // stop_run may look
-    run = std::move(join.run);
-  }
-  run->end = Clock::now();
-  run->outcome = join.outcome;
-  const std::shared_ptr<RunLog> log = run->log;
-  log->keep(std::move(run));
-}
-
-void stop_run(Node& join, Errc reason, std::string_view why) {
-  std::vector<Ref<Node>> parts;
-  {
-    // No node begins another life under the order lock, and no record goes under the join's.
-    const std::scoped_lock order(join.device->order);
-    const std::scoped_lock lock(join.failure_lock);
-    if (!join.run) return;
-    for (const graph::Position& part : join.run->parts) {
-      if (part.node->serial() != part.serial) continue;
-      if (Ref<Node> shared = NodePool::try_share(static_cast<Node&>(*part.node))) parts.push_back(std::move(shared));
-    }
-    const std::scoped_lock run_lock(join.run->lock);
-    join.run->is_stopped = true;
-  }
-  for (const Ref<Node>& part : parts) cancel(*part, reason, why);
-  bool is_over = false;
-  {
-    const std::scoped_lock lock(join.failure_lock);
-    if (!join.run) return;
-    const std::scoped_lock run_lock(join.run->lock);
-    is_over = try_end(join);
-  }
-  if (is_over) end_stopped(join);
 }
 
 }  // namespace tessera::detail

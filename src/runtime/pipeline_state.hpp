@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -51,12 +52,13 @@ struct PipelinePlan {
   graph::Plan plan;
   std::vector<std::string> warnings;
   std::vector<CompiledGroup> groups;
-  std::vector<Buffer> buffers;         // the caller's own; empty handles for the others
-  std::vector<std::size_t> slots;      // which buffers are slots
-  std::vector<std::size_t> used;       // which are used at all; of the temporaries one a place
-  std::vector<bool> is_written;        // by buffer
-  bool is_small = false;               // worth doing on the spot
-  bool is_all_kernels = false;         // a device with a queue takes it as a whole
+  std::vector<std::optional<graph::StageForm>> forms;  // by stage: of those that use parameters and were fused
+  std::vector<Buffer> buffers;                         // the caller's own; empty handles for the others
+  std::vector<std::size_t> slots;                      // which buffers are slots
+  std::vector<std::size_t> used;                       // which are used at all; of the temporaries one a place
+  std::vector<bool> is_written;                        // by buffer
+  bool is_small = false;                               // worth doing on the spot
+  bool is_all_kernels = false;                         // a device with a queue takes it as a whole
   std::vector<std::size_t> borrowing;  // which groups copy between devices, in the order of their stages
   std::vector<DeviceState*> lenders;   // the devices of those copies and the plan's own, sorted for OrderLocks
 
@@ -133,13 +135,18 @@ class RunLog {
 std::shared_ptr<PipelinePlan> make_plan(DeviceState& device, graph::PipelineGraph of, std::vector<Buffer> buffers,
                                         const std::vector<Value>& values, bool fuse,
                                         std::vector<graph::Problem> problems = {});
+// The scalars that these values give a plan; nothing if they would change more than scalars.
+std::optional<std::vector<PipelineVariant::Patch>> patches_of(DeviceState& device, const PipelinePlan& plan,
+                                                              const std::vector<Value>& values);
+// The buffer of a copy that is another device's, if just one of the two is (pipeline_graph.cpp).
+const Buffer* borrowed_of(const Stage& stage, const DeviceState& device);
 // Runs a plan whose slots are these storages, in the plan's order; does not block (pipeline_run.cpp).
 Ref<Node> start_plan(DeviceState& device, const std::shared_ptr<const PipelineVariant>& variant,
                      const std::shared_ptr<RunLog>& log, std::span<Storage* const> bound, StreamState* stream);
 // The temporaries' memory of runs that are over, or will be, goes back to the device.
 void drop_instances(DeviceState& device, PipelinePlan& plan);
 
-// Of a group's life (pipeline_run.cpp), called by execute.cpp.
+// Of a group's life (pipeline_life.cpp), called by execute.cpp.
 void note_start(Node& node) noexcept;
 // It has ended, and will not touch its run any more: before it retires, or settles as cancelled. Returns the run if it
 // was stopped and this was the last group that had started: the caller must call end_stopped().
@@ -150,11 +157,10 @@ void stop_run(Node& join, Errc reason, std::string_view why);
 
 // Calls the function of a call stage (host_call.cpp). Throws what it throws, as an Error.
 void call_host_function(const CompiledGroup& group, Node& node);
-// Errc::invalid_argument if this thread is in a call stage that uses the storage: it would wait for itself.
-void expect_not_in_call(const Storage& storage, bool writes, std::string_view label);
-// The same as a failure, or null.
+// Errc::invalid_argument if this thread is in a call stage, and who reads or writes the storage would wait for that,
+// directly or not: it would wait for itself. Null if not. Under the order lock.
 core::FailurePtr wait_for_own_call(const Storage& storage, bool writes, std::string_view label);
-// And for one who waits for all that the device does.
+// The same for one who waits for all that the device does.
 void expect_not_in_call(const DeviceState& device, std::string_view label);
 
 // What HostCall looks at.
@@ -195,7 +201,7 @@ struct PipelineState {
   std::unique_ptr<PipelineState> clone();
   Buffer add_placeholder(graph::PipelineBuffer::Kind kind, std::string name, const Shape& shape, DType dtype);
 
-  // The stages as a graph; what is wrong with them so far (pipeline_compile.cpp). Under the mutex.
+  // The stages as a graph; what is wrong with them so far (pipeline_graph.cpp). Under the mutex.
   graph::PipelineGraph graph(std::vector<Buffer>& buffers, std::vector<graph::Problem>& problems) const;
   // The plan for these bindings; what is wrong with their names goes to `problems`, and such bindings count as missing.
   // Throws what is wrong with the stages.

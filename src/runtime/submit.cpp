@@ -26,9 +26,8 @@ const View& checked_operand(const DeviceState& device, const kernels::Kernel& ke
   if (!view) [[unlikely]]
     throw Error(Errc::invalid_argument, name() + " is an empty buffer handle");
   if (view->storage->device.get() != &device) [[unlikely]] {
-    throw Error(Errc::wrong_device, text(name(), ", ", describe(*view),
-                                         ", lives on another device: ", view->storage->device->driver->info().name,
-                                         ", not ", device.driver->info().name));
+    throw Error(Errc::wrong_device, text(name(), ", ", describe(*view), ", lives on another device: ",
+                                         view->storage->device->name(), ", not ", device.name()));
   }
   return *view;
 }
@@ -51,6 +50,7 @@ void check_aliases(const DeviceState::Call& call, const Prepared& prepared) {
 }
 
 void prepare(DeviceState& device, const DeviceState::Call& call, Prepared& prepared) {
+  device.expect_own_process();
   const kernels::Kernel& kernel = call.known         ? *call.known
                                   : call.tile_kernel ? kernels::of(*call.tile_kernel)
                                                      : kernels::find(call.kernel);
@@ -100,6 +100,11 @@ core::FailurePtr wait_for_own_call(const Prepared& prepared) {
     own = wait_for_own_call(*prepared.inputs[i], false, prepared.kernel->name);
   }
   return own;
+}
+
+// For one who waits at once.
+void expect_not_after_call(const Storage& storage, bool writes, std::string_view label) {
+  if (core::FailurePtr own = wait_for_own_call(storage, writes, label)) throw Error(std::move(own));
 }
 
 // Under the order lock: whether all that comes before is over.
@@ -360,11 +365,12 @@ Ref<Node> DeviceState::start_host(HostWork& work, bool blocks) {
   std::unique_ptr<TraceRecord> trace = begin_trace_record();
   const bool may_run_here = scheduler->may_use_caller();
   Storage* storage = work.storage;
-  if (storage) expect_not_in_call(*storage, work.writes, work.label);
+  expect_own_process();
   std::unique_lock lock(order);
   if (storage && storage->is_freed.load(std::memory_order_relaxed)) {
     throw Error(unusable(text("[", work.label, "] the buffer"), *storage));
   }
+  if (storage) expect_not_after_call(*storage, work.writes, work.label);
   if (storage && may_run_here && !trace && !queue && work.bytes <= small_bytes &&
       (work.writes ? storage->hazards.can_write_now() : storage->hazards.can_read_now())) {
     if (storage->poison && !work.heals) throw Error(poisoned(text("[", work.label, "] the buffer"), *storage));
@@ -405,13 +411,14 @@ void DeviceState::run_host(HostWork work) {
 Ref<Node> DeviceState::submit_host(HostWork work) { return start_host(work, false); }
 
 Ref<Node> DeviceState::map(Storage& storage, bool writes) {
-  expect_not_in_call(storage, writes, "map");
+  expect_own_process();
   // Two nodes: the first is over when the memory is the host's; the second, which all later work waits for, is held
   // back until the host gives the memory up.
   std::unique_lock lock(order);
   if (storage.is_freed.load(std::memory_order_relaxed)) {
     throw Error(Errc::buffer_freed, "[map] the buffer has been freed");
   }
+  expect_not_after_call(storage, writes, "map");
   Node& begin = take_host_node("map");
   begin.inputs.push_back(&storage);
   if (writes) begin.outputs.push_back(&storage);
@@ -447,6 +454,7 @@ void unmap(Node& end) noexcept {
 }
 
 void DeviceState::release_in_order(Storage& storage) noexcept {
+  if (!is_own_process()) return;  // what is left of it here is nobody's
   std::unique_lock lock(order);
   if (storage.hazards.can_write_now()) {
     lock.unlock();

@@ -77,6 +77,46 @@ TEST_F(PipelineRuns, A_call_that_waits_for_itself_is_refused) {
   }
 }
 
+TEST_F(PipelineRuns, A_call_that_waits_for_what_waits_for_it_is_refused) {
+  Buffer x = device.zeros({4}), y = device.zeros({4}), z = device.zeros({4});
+  Pipeline other(device);
+  other.add("neg", {y}, z);
+  const Stream stream = device.stream({.in_order = true});
+  const std::vector<std::function<void()>> waits = {
+      [&] { device.submit("neg", {x}, y).wait(); },
+      [&] { device.run("neg", {x}, y); },
+      [&] { x.read<float>(); },
+      [&] { x.write<float>({1, 2, 3, 4}); },
+      [&] { device.run("neg", {a}, x); },
+      [&] {
+        device.submit("neg", {x}, y);
+        other.submit().wait();
+      },
+      [&] {
+        device.submit("neg", {x}, y);
+        other.run();
+      },
+      [&] {
+        stream.submit("neg", {x}, y);
+        stream.submit("neg", {a}, z).wait();
+      },
+  };
+  const std::function<void()>* now = nullptr;
+  pipeline.call("own",
+                [&] {
+                  device.submit("relu", {b}, x);
+                  (*now)();
+                },
+                {a}, {b});
+  for (const std::function<void()>& wait : waits) {
+    now = &wait;
+    expect_error(Errc::invalid_argument, "would wait for itself", [&] { pipeline.submit().wait(); });
+    device.synchronize();
+    x.write<float>({0, 0, 0, 0});
+    y.write<float>({0, 0, 0, 0});
+  }
+}
+
 TEST_F(PipelineRuns, A_call_may_wait_for_what_is_not_its_own) {
   const Buffer x = device.zeros({4});
   const Command before = device.submit("relu", {a}, c);

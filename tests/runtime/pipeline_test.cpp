@@ -65,6 +65,37 @@ TEST_P(Pipelines, A_temporary_that_is_written_again_is_two_values) {
   }
 }
 
+// Whole numbers, so that the order of a sum does not matter; sizes that are cut into several parts, along one axis or
+// both, and a batch.
+TEST_P(Pipelines, What_follows_a_product_is_done_to_each_of_its_parts) {
+  const auto numbers = [&](const Shape& shape, int step) {
+    Floats values(static_cast<std::size_t>(shape.elements()));
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(static_cast<int>(i) * step % 19 - 9);
+    return device.buffer<float>(values, shape);
+  };
+  struct Product {
+    Shape a, b, result;
+  };
+  for (const auto& [x, y, result] : {Product{{301, 67}, {67, 259}, {301, 259}}, Product{{9, 800}, {800, 400}, {9, 400}},
+                                     Product{{3, 140, 90}, {3, 90, 70}, {3, 140, 70}}}) {
+    const std::int64_t rows = result[result.rank() - 2], columns = result[result.rank() - 1];
+    for (const Shape& other : {result, Shape{columns}, Shape{rows, 1}, Shape{1}}) {
+      const Buffer left = numbers(x, 7), right = numbers(y, 5), added = numbers(other, 3);
+      Pipeline fused(device), unfused(device, {.fuse = false});
+      const Buffer one = device.zeros(result), two = device.zeros(result);
+      for (const auto& [stages, to] : {std::pair(&fused, one), std::pair(&unfused, two)}) {
+        const Buffer product = stages->temporary(result), sum = stages->temporary(result);
+        stages->add("matmul", {left, right}, product)
+            .add("elementwise_add", {product, added}, sum)
+            .add("relu", {sum}, to);
+        stages->run();
+      }
+      EXPECT_EQ(one.read<float>(), two.read<float>()) << to_string(result) << " + " << to_string(other);
+      EXPECT_NE(fused.explain().find("in 1 group"), std::string::npos) << fused.explain();
+    }
+  }
+}
+
 TEST_P(Pipelines, A_temporary_that_is_changed_in_its_place_is_fused) {
   const Buffer t = pipeline.temporary({4});
   pipeline.add("scale", {a}, t, {{"factor", 2}}).add("relu", {t}, t).add("elementwise_add", {t, a}, b);
@@ -105,6 +136,36 @@ TEST_P(Pipelines, All_problems_of_a_stage_are_told) {
                             "input 1, temporary 0, is read before", "'slope'", "takes 1 input, got 2",
                             "a barrier takes neither", "only a call takes `outputs`"}) {
     EXPECT_NE(told.find(words), std::string::npos) << words << " in " << told;
+  }
+}
+
+TEST_P(Pipelines, All_types_and_shapes_that_are_wrong_are_told) {
+  const Buffer five = device.zeros({5}), whole = device.zeros({4}, s32), image = device.zeros({4, 4, 3}, s32);
+  const auto both = tile::kernel("both", [](tile::Out<float> z, tile::In<float> x, tile::In<float> y) {
+    z.store(load_like(x, z) + load_like(y, z));
+  });
+  pipeline.add("elementwise_add", {five, five}, b)
+      .add("elementwise_add", {whole, five}, b)
+      .add(both, {whole, whole}, whole)
+      .add("matmul", {device.zeros({2, 2}, s32), five}, b)
+      .add("mix", {device.zeros({4, 4}, u8), image}, image);
+  std::string told;
+  try {
+    pipeline.compile();
+  } catch (const Error& error) {
+    told = error.what();
+  }
+  for (const char* line :
+       {"pipeline: 11 problems", "\n  stage 0 [elementwise_add]: input 0 (a) must be f32[4]",
+        "\n  stage 0 [elementwise_add]: input 1 (b) must be f32[4]",
+        "\n  stage 1 [elementwise_add]: input 0 (a) must be f32[4] like the output, got s32[4]",
+        "\n  stage 1 [elementwise_add]: input 1 (b) must be f32[4]",
+        "\n  stage 2 [both]: output must be f32[4], got s32[4]", "\n  stage 2 [both]: input 0 must be f32, got s32[4]",
+        "\n  stage 2 [both]: input 1 must be f32, got s32[4]",
+        "\n  stage 3 [matmul]: input 0 (a) must be f32, got s32[2,2]",
+        "\n  stage 3 [matmul]: input 1 (b) must have rank", "\n  stage 4 [mix]: output must be",
+        "\n  stage 4 [mix]: input 0"}) {
+    EXPECT_NE(told.find(line), std::string::npos) << line << " in " << told;
   }
 }
 
@@ -234,6 +295,46 @@ TEST_P(Pipelines, The_sign_of_a_zero_is_a_value_of_its_own) {
   EXPECT_FALSE(std::signbit(b.read<float>()[0]));
   pipeline.run({{"value", -0.0}});
   EXPECT_TRUE(std::signbit(b.read<float>()[0]));
+}
+
+// A kernel's body runs whenever somebody wants its program: while stages are grouped, it does.
+TEST_P(Pipelines, A_new_value_that_is_only_a_scalar_does_not_group_the_stages_again) {
+  std::atomic<int> traced = 0;
+  const auto times =
+      tile::kernel("times", [&traced](tile::Out<float> z, tile::In<float> x, tile::Scalar<float, "by"> by) {
+        ++traced;
+        z.store(load_like(x, z) * by);
+      });
+  const Buffer t = pipeline.temporary({4}), u = pipeline.temporary({4});
+  pipeline.add(times, {a}, t, {{"by", pipeline.param("by", 2)}})
+      .add("neg", {t}, u)
+      .add("scale", {u}, b, {{"factor", pipeline.param("factor", 10)}});
+  pipeline.run();
+  EXPECT_EQ(b.read<float>(), Floats({-20, 40, -60, 80}));
+  const int before = traced;
+  pipeline.run({{"by", 3}});
+  EXPECT_EQ(b.read<float>(), Floats({-30, 60, -90, 120}));
+  pipeline.run({{"by", 4}, {"factor", 100}});
+  EXPECT_EQ(b.read<float>(), Floats({-400, 800, -1200, 1600}));
+  pipeline.run();
+  EXPECT_EQ(b.read<float>(), Floats({-20, 40, -60, 80}));
+  EXPECT_EQ(traced, before);
+}
+
+TEST_P(Pipelines, A_new_value_that_leaves_a_fused_stage_fewer_scalars_makes_a_plan_of_its_own) {
+  Bytes pixels(16 * 16 * 4);
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(i * 37);
+  const Buffer image = device.buffer<std::uint8_t>(pixels, {16, 16, 4});
+  const Buffer blurred = pipeline.temporary({16, 16, 4}, u8), gray = device.zeros({16, 16}, u8);
+  pipeline.add("gaussian_blur", {image}, blurred, {{"radius", pipeline.param("radius", 3)}, {"sigma", 1.5}})
+      .add("grayscale", {blurred}, gray);
+  const Buffer alone = device.zeros({16, 16, 4}, u8), expected = device.zeros({16, 16}, u8);
+  for (const int radius : {3, 1, 0, 2, 3}) {
+    pipeline.run({{"radius", radius}});
+    device.run("gaussian_blur", {image}, alone, {{"radius", radius}, {"sigma", 1.5}});
+    device.run("grayscale", {alone}, expected);
+    EXPECT_EQ(gray.read<std::uint8_t>(), expected.read<std::uint8_t>()) << radius;
+  }
 }
 
 TEST_P(Pipelines, Parameters_that_are_compiled_in_make_plans_of_their_own) {
