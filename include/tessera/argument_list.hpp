@@ -27,13 +27,8 @@ class ArgumentList {
   ArgumentList(const std::vector<T>& items) noexcept  // NOLINT(google-explicit-constructor)
       : ArgumentList(std::span<const T>(items)) {}
 
-  // At most eight, which are elsewhere each.
-  static ArgumentList of_pointers(const T* const* items, std::size_t count) noexcept {
-    ArgumentList list;
-    for (std::size_t i = 0; i < count; ++i) list.in_braces_[i] = items[i];
-    list.size_ = count;
-    return list;
-  }
+  // For the library: one more, of those that are elsewhere each. At most eight.
+  void add(const T& item) noexcept { in_braces_[size_++] = &item; }
 
   std::size_t size() const noexcept { return size_; }
   bool empty() const noexcept { return size_ == 0; }

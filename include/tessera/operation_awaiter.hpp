@@ -66,7 +66,7 @@ class RunAwaiterBase {
   }
 
  protected:
-  explicit RunAwaiterBase(NodePtr root) noexcept : root_(std::move(root)) {}
+  explicit RunAwaiterBase(NodePtr root) noexcept : run_(std::move(root)) {}
   explicit RunAwaiterBase(Run run) noexcept : run_(std::move(run)) {}
   ~RunAwaiterBase() = default;
 
@@ -75,18 +75,17 @@ class RunAwaiterBase {
   const TaskContext* start(std::coroutine_handle<Promise> waiting) {
     const TaskContext* task = nullptr;
     if constexpr (requires { waiting.promise().task_context(); }) task = waiting.promise().task_context();
-    if (root_) {
+    if (!run_) {
       RunOptions options;
       options.task = task;
       if (task) options.stop = task->stop;
-      run_ = Run::start(std::move(root_), std::move(options));
+      run_.begin(std::move(options));
     } else if (task && task->stop.stop_possible()) {
       on_stop_.emplace(task->stop, CancelRun{run_});
     }
     return task;
   }
 
-  NodePtr root_;
   Run run_;
 
  private:

@@ -27,6 +27,7 @@ class InnerNode : public TypedNode<T>, protected Run::Observer {
  public:
   explicit InnerNode(NodePtr source) noexcept : source_(std::move(source)) {}
   void begin(Evaluation& evaluation) override {
+    if (!evaluation.has_room(Evaluation::least_room)) return;
     start(evaluation, std::move(source_));
     if (!is_waiting_) OperationNode::begin(evaluation);
   }
@@ -36,9 +37,13 @@ class InnerNode : public TypedNode<T>, protected Run::Observer {
     source_ = run_.take_root();
     run_ = Run();
   }
-  OperationNode* inner() noexcept override { return source_.get(); }
+  void keep() override { source_->set_indirect(); }  // copies of what it keeps are calls more
+  void add_inner_to(std::vector<OperationNode*>& nodes) override {
+    if (source_) nodes.push_back(source_.get());
+  }
 
  protected:
+  OperationNode* inner() const noexcept { return source_.get(); }
   virtual void started(const Run&) {}
 
   void start(Evaluation& evaluation, NodePtr root) {
@@ -129,8 +134,8 @@ class RetryNode final : public InnerNode<T> {
     this->set_device(this->inner()->device());
   }
   void begin(Evaluation& evaluation) override {
+    this->keep();
     for_each_in_tree(*this->inner(), [](OperationNode& node) { node.keep(); });
-    this->inner()->set_indirect();  // copies of what it keeps are calls more
     InnerNode<T>::begin(evaluation);
   }
   bool step(Evaluation& evaluation) override {
@@ -192,6 +197,7 @@ class CopyToNode final : public InnerNode<Tensor<T>> {
     const Run& run = this->ended();
     run.throw_if_failed();
     const Shape shape = shape_(run.root());
+    if (!evaluation.has_room(shape.size_bytes(dtype_of<T>))) return false;
     auto values = std::make_shared<const std::vector<T>>(static_cast<TypedNode<std::vector<T>>&>(run.root()).take());
     if (&evaluation.device() == to_.state()) {
       this->value.emplace(evaluation.upload(shape, dtype_of<T>, std::as_bytes(std::span(*values)), values));
@@ -219,6 +225,7 @@ class AnyNode final : public TypedNode<FirstOf<T>> {
     sources_.push_back(std::move(source));
   }
   void begin(Evaluation& evaluation) override {
+    if (!evaluation.has_room(Evaluation::least_room)) return;
     outer_ = evaluation.share();
     left_ = sources_.size();
     entries_ = std::vector<Entry>(sources_.size());
@@ -250,7 +257,22 @@ class AnyNode final : public TypedNode<FirstOf<T>> {
     }
     return true;
   }
-  void keep() override { throw Error(Errc::unsupported, "when_any() cannot be retried"); }
+  void keep() override {
+    for (const TypedNodePtr<T>& source : sources_) source->set_indirect();  // copies of what it keeps are calls more
+  }
+  void reset() override {
+    TypedNode<FirstOf<T>>::reset();
+    winner_.reset();
+    for (Entry& entry : entries_) {
+      if (entry.run) sources_[entry.number].reset(static_cast<TypedNode<T>*>(entry.run.take_root().release()));
+    }
+    entries_.clear();
+  }
+  void add_inner_to(std::vector<OperationNode*>& nodes) override {
+    for (const TypedNodePtr<T>& source : sources_) {
+      if (source) nodes.push_back(source.get());
+    }
+  }
 
  private:
   static constexpr std::string_view too_late = "another operation of when_any() was first";

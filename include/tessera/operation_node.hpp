@@ -6,6 +6,7 @@
 #include <tessera/stream.hpp>
 #include <tessera/tensor.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -69,8 +70,8 @@ class TESSERA_API OperationNode {
   virtual void keep() {}
   // Before it is evaluated once more.
   virtual void reset() {}
-  // The tree that it runs by itself, if that is here.
-  virtual OperationNode* inner() noexcept { return nullptr; }
+  // Adds the trees that it runs by itself, if they are here.
+  virtual void add_inner_to(std::vector<OperationNode*>&) {}
 
   void add_child(NodePtr child) noexcept;
   void give_children_to(OperationNode& other) noexcept;
@@ -84,6 +85,7 @@ class TESSERA_API OperationNode {
 
   // Whether all nodes of the tree make their values at their first step, and how many calls of kernels they make.
   bool is_direct() const noexcept { return is_direct_; }
+  bool is_leaf() const noexcept { return is_direct_ && !first_child_; }
   void set_indirect() noexcept { is_direct_ = false; }
   std::uint32_t calls() const noexcept { return calls_; }
 
@@ -113,6 +115,8 @@ class TESSERA_API OperationNode {
   std::uint32_t depth_ = 0;
   std::uint32_t calls_ = 0;
   bool is_direct_ = false;
+  bool has_leaves_ = false;  // among its children, without a value
+  bool has_value_ = false;   // as a leaf
 };
 
 // And in the trees that its nodes run by themselves.
@@ -161,10 +165,17 @@ class TESSERA_API Run {
   Run(const Run& other) noexcept : state_(other.state_), is_done_(other.is_done_) {}
   Run& operator=(const Run& other) noexcept { return *this = Run(other); }
   ~Run() = default;
-  static Run start(NodePtr root, RunOptions&& options);
+  // One that has not begun, which is empty to all but begin().
+  explicit Run(NodePtr root) noexcept : root_(std::move(root)) {}
+  void begin(RunOptions&& options);
+  static Run start(NodePtr root, RunOptions&& options) {
+    Run run(std::move(root));
+    run.begin(std::move(options));
+    return run;
+  }
 
   Status poll() const;
-  bool is_over() const noexcept;
+  bool is_over() const noexcept { return !state_ || is_state_over(); }
   void wait() const;
   bool wait_seconds(std::chrono::duration<double> timeout) const;
   bool cancel(Errc reason = Errc::cancelled, std::string_view why = "the operation was cancelled") const;
@@ -176,16 +187,22 @@ class TESSERA_API Run {
 
   // When it is over.
   const std::exception_ptr& failure() const noexcept;
-  void throw_if_failed() const;
-  OperationNode& root() const noexcept;
+  void throw_if_failed() const {
+    if (state_) throw_if_state_failed();
+  }
+  OperationNode& root() const noexcept { return state_ ? root_of_state() : *root_; }
   NodePtr take_root() const noexcept;
 
   explicit operator bool() const noexcept { return state_ || is_done_; }
   const std::shared_ptr<RunState>& state() const noexcept { return state_; }
 
  private:
+  bool is_state_over() const noexcept;
+  void throw_if_state_failed() const;
+  OperationNode& root_of_state() const noexcept;
+
   std::shared_ptr<RunState> state_;  // null if it was done at once
-  mutable NodePtr root_;             // then
+  mutable NodePtr root_;             // then, and before it begins
   bool is_done_ = false;
 };
 
@@ -206,14 +223,20 @@ class TESSERA_API Evaluation {
  public:
   virtual ~Evaluation() = default;
 
+  // Whether a node may take so much memory more. If not, because of what is on its way and will give some back, the
+  // begin() or step() that asks returns, and is called again when some of that is over.
+  virtual bool has_room(std::size_t bytes) = 0;
+  static constexpr std::size_t least_room = std::size_t{64} << 10;  // less is not worth a look
+
   // Device work: recorded, and submitted together when somebody needs it.
   virtual TensorHandle make(const Shape& shape, DType dtype) = 0;
   virtual void run(const KernelWork& work) = 0;
   // A tensor with a copy of these bytes, which `owner` keeps.
   virtual TensorHandle upload(const Shape& shape, DType dtype, std::span<const std::byte> bytes,
                               std::shared_ptr<const void> owner) = 0;
-  // Copies a tensor out; the node's step is called again when it is there.
-  virtual void download(const TensorHandle& tensor, std::span<std::byte> to, OperationNode& node) = 0;
+  // Copies a tensor out; the node's step is called again when it is there. False if there is no memory for the tensor
+  // now: then it is called again to try once more.
+  virtual bool download(const TensorHandle& tensor, std::span<std::byte> to, OperationNode& node) = 0;
 
   // A child more, evaluated now; then the parent's step is called again.
   virtual void add_child(OperationNode& parent, NodePtr child) = 0;
@@ -247,7 +270,8 @@ class TESSERA_API Evaluation {
 };
 
 // A value that several operations share the making of: what unzip leaves. Made once, by the first that is evaluated.
-// Those in the same evaluation go on at once; those elsewhere wait until what makes it is over.
+// Those in the same evaluation go on at once; those elsewhere wait until what makes it is over. An evaluation that is
+// stopped while it makes it stops when it is made, if it is wanted elsewhere.
 class TESSERA_API SharedOperation {
  public:
   explicit SharedOperation(NodePtr source);
@@ -255,11 +279,21 @@ class TESSERA_API SharedOperation {
   SharedOperation(const SharedOperation&) = delete;
   SharedOperation& operator=(const SharedOperation&) = delete;
 
-  // Called by a part's begin and step, in this order: true if the source has its value. Else the part waits, and its
-  // step is called again. `self` keeps this object.
-  bool join(Evaluation& evaluation, OperationNode& part, const std::shared_ptr<SharedOperation>& self);
+  // Called by a part's step: if the source has its value, a lock under which that can be taken. Else the part waits,
+  // and its step is called again. `self` keeps this object.
+  [[nodiscard]] std::unique_lock<std::mutex> join(Evaluation& evaluation, OperationNode& part,
+                                                  const std::shared_ptr<SharedOperation>& self);
   DeviceState* device() const noexcept;
   std::uint32_t depth() const noexcept;
+
+  // Parts that have not been evaluated yet: somebody may want them.
+  void add_unused() noexcept { unused_.fetch_add(1, std::memory_order_relaxed); }
+  void remove_unused() noexcept { unused_.fetch_sub(1, std::memory_order_relaxed); }
+
+  // It will be made again if that fails, unless it has begun already: what it is made from must be kept.
+  void keep();
+  // If it has failed, and can be: the next part that is evaluated makes it again.
+  void reset();
 
  private:
   friend class RunState;
@@ -270,14 +304,26 @@ class TESSERA_API SharedOperation {
   };
   enum class State : std::uint8_t { fresh, claimed, ready, failed };
 
+  bool claim(RunState& run, OperationNode& part, const std::shared_ptr<SharedOperation>& self);
+  void prepare(bool is_again);
   // Called by the run that makes it: the source has its value; and it has failed, or the run is over.
   void made(RunState& run);
-  void end(const std::exception_ptr& failure) noexcept;
+  void end(const std::exception_ptr& failure, bool is_sound) noexcept;
+  // Whether this run makes it, or has made it and is not over, for others than itself. Under the run's lock, after
+  // which what it has looked at may go.
+  enum class Making : std::uint8_t { no, made, on_its_way };
+  Making makes_for_others(const RunState& run, std::vector<std::shared_ptr<const void>>& seen);
+  // A run that is stopped waits for it no longer. Gives the one that makes it.
+  std::shared_ptr<RunState> leave(const RunState& run);
 
-  NodePtr joint_;  // stands between the source and the parts
-  std::mutex mutex_;
+  NodePtr joint_;                         // stands between the source and the parts
+  std::atomic<std::uint32_t> unused_{0};  // parts
+  std::mutex mutex_;                      // after that of the run that makes it
   State state_ = State::fresh;
-  std::shared_ptr<RunState> maker_;  // until it is over
+  bool is_kept_ = false;
+  bool is_used_ = false;                        // it was made, or tried to be: to be reset before it is again
+  std::shared_ptr<RunState> maker_;             // until it is over
+  std::vector<std::weak_ptr<RunState>> users_;  // other runs that have waited for it
   std::exception_ptr failure_;
   std::vector<Waiting> waiting_;
 };

@@ -153,17 +153,16 @@ T copy_of(const T& value, Evaluation& evaluation) {
 template <Element T>
 class EmptyNode final : public TypedNode<Tensor<T>> {
  public:
-  explicit EmptyNode(const Shape& shape) : shape_(shape) {
-    shape.size_bytes(dtype_of<T>);  // throws if it does not fit
-    this->set_direct(0);
-  }
+  explicit EmptyNode(const Shape& shape) : shape_(shape), bytes_(shape.size_bytes(dtype_of<T>)) { this->set_direct(0); }
   bool step(Evaluation& evaluation) override {
+    if (!evaluation.has_room(bytes_)) return false;
     this->value.emplace(evaluation.make(shape_, dtype_of<T>));
     return true;
   }
 
  private:
   Shape shape_;
+  std::size_t bytes_;
 };
 
 // A new tensor that a kernel without inputs fills.
@@ -171,11 +170,11 @@ template <Element T>
 class SourceNode final : public TypedNode<Tensor<T>> {
  public:
   SourceNode(std::string_view kernel, const Shape& shape, Params params)
-      : kernel_(kernel), shape_(shape), params_(std::move(params)) {
-    shape.size_bytes(dtype_of<T>);  // throws if it does not fit
+      : kernel_(kernel), shape_(shape), bytes_(shape.size_bytes(dtype_of<T>)), params_(std::move(params)) {
     this->set_direct(1);
   }
   bool step(Evaluation& evaluation) override {
+    if (!evaluation.has_room(bytes_)) return false;
     TensorHandle made = evaluation.make(shape_, dtype_of<T>);
     Params params = is_kept_ ? params_ : std::move(params_);
     evaluation.run({.name = kernel_, .output = &made, .params = &params});
@@ -187,6 +186,7 @@ class SourceNode final : public TypedNode<Tensor<T>> {
  private:
   std::string_view kernel_;  // one of the library's names
   Shape shape_;
+  std::size_t bytes_;
   Params params_;
   bool is_kept_ = false;
 };
@@ -198,6 +198,7 @@ class FromHostNode final : public TypedNode<Tensor<T>> {
       : values_(std::make_shared<const std::vector<T>>(std::move(values))), shape_(shape) {}
   bool step(Evaluation& evaluation) override {
     const auto bytes = std::as_bytes(std::span(*values_));
+    if (!evaluation.has_room(bytes.size())) return false;
     this->value.emplace(Tensor<T>(evaluation.upload(shape_, dtype_of<T>, bytes, values_)));
     return true;
   }
@@ -365,20 +366,46 @@ class PartNode final : public TypedNode<std::tuple_element_t<I, Tuple>> {
       : shared_(std::move(shared)), source_(source) {
     this->set_device(shared_->device());
     this->set_depth(shared_->depth());
+    shared_->add_unused();
+  }
+  ~PartNode() override { stop_being_unused(); }
+  PartNode(const PartNode&) = delete;
+  PartNode& operator=(const PartNode&) = delete;
+
+  void begin(Evaluation& evaluation) override {
+    stop_being_unused();
+    TypedNode<std::tuple_element_t<I, Tuple>>::begin(evaluation);
   }
   bool step(Evaluation& evaluation) override {
-    if (!shared_->join(evaluation, *this, shared_)) return false;
+    std::unique_lock lock = shared_->join(evaluation, *this, shared_);
+    if (!lock) return false;
     auto& item = std::get<I>(*source_->value);
     for_each_tensor(item, [&](const TensorHandle& tensor) { evaluation.expect_sound(tensor); });
+    if (is_kept_) {
+      this->value.emplace(copy_of(item, evaluation));
+      return true;
+    }
     this->value.emplace(std::move(item));
+    lock.unlock();
     shared_ = nullptr;  // with the last part the values go that nobody wants
     return true;
   }
   void keep() override {
-    throw Error(Errc::unsupported, "a part of unzip() cannot be retried: retry what is unzipped");
+    is_kept_ = true;
+    shared_->keep();
+  }
+  void reset() override {
+    TypedNode<std::tuple_element_t<I, Tuple>>::reset();
+    shared_->reset();
   }
 
  private:
+  void stop_being_unused() noexcept {
+    if (std::exchange(is_unused_, false)) shared_->remove_unused();
+  }
+
+  bool is_unused_ = true;
+  bool is_kept_ = false;
   std::shared_ptr<SharedOperation> shared_;
   TypedNode<Tuple>* source_;
 };
@@ -481,21 +508,24 @@ class ToHostNode final : public TypedNode<std::vector<ElementOf<T>>> {
  public:
   explicit ToHostNode(TypedNodePtr<T> source) : source_(source.get()) { this->add_child(std::move(source)); }
   bool step(Evaluation& evaluation) override {
-    if (tensor_) {
+    if (is_copying_) {
+      is_copying_ = false;
       tensor_.reset();
       this->value.emplace(std::move(copy_));
       return true;
     }
-    tensor_.emplace(source_->take());
-    const TensorHandle& handle = handle_of(*tensor_);
-    shape_ = handle.shape();
-    copy_.resize(static_cast<std::size_t>(shape_.elements()));
-    evaluation.download(handle, std::as_writable_bytes(std::span(copy_)), *this);
+    if (!tensor_) {
+      tensor_.emplace(source_->take());
+      shape_ = handle_of(*tensor_).shape();
+      copy_.resize(static_cast<std::size_t>(shape_.elements()));
+    }
+    is_copying_ = evaluation.download(handle_of(*tensor_), std::as_writable_bytes(std::span(copy_)), *this);
     return false;
   }
   void reset() override {
     TypedNode<std::vector<ElementOf<T>>>::reset();
     tensor_.reset();
+    is_copying_ = false;
   }
   const Shape& shape() const noexcept { return shape_; }
 
@@ -504,6 +534,7 @@ class ToHostNode final : public TypedNode<std::vector<ElementOf<T>>> {
   std::optional<T> tensor_;
   std::vector<ElementOf<T>> copy_;
   Shape shape_;
+  bool is_copying_ = false;
 };
 
 // Where a tree is evaluated.

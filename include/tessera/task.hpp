@@ -20,6 +20,24 @@ class Task;
 
 namespace detail {
 
+// Resumes a coroutine from another one, `from`, that is suspended or ended then. Tasks may await each other as deep as
+// there is memory: beyond some nesting the coroutine is put off until those around it have returned. It never is while
+// code of the program's runs that has resumed a coroutine by itself and may wait for it.
+TESSERA_API void resume_from(std::coroutine_handle<> from, std::coroutine_handle<> coroutine);
+
+class TaskPromiseBase;
+
+// A task that another one awaits, and keeps.
+class AwaitedTask {
+ public:
+  virtual TaskPromiseBase& promise() const noexcept = 0;
+  virtual void destroy() noexcept = 0;
+
+ protected:
+  AwaitedTask() = default;
+  ~AwaitedTask() = default;
+};
+
 // The half of a task's promise that does not know its value.
 class TaskPromiseBase {
  public:
@@ -35,8 +53,22 @@ class TaskPromiseBase {
   void set_context(const TaskContext* context) noexcept { context_ = context; }
   void set_continuation(std::coroutine_handle<> continuation) noexcept { continuation_ = continuation; }
   // Called by the task at its end and by whoever has started it. The second of them lets the one that awaits go on, so
-  // that a loop over tasks that never wait needs no stack, which symmetric transfer promises in optimized builds only.
+  // that a loop over tasks that never wait needs no stack. (Symmetric transfer promises that in optimized builds only.)
   bool comes_second() noexcept { return is_met_.exchange(true, std::memory_order_acq_rel); }
+  // The task that this one awaits, or none.
+  void set_awaited(AwaitedTask* awaited) noexcept {
+    awaited_ = awaited;
+    if (awaited) awaited->promise().awaiting_ = this;
+  }
+  // Before this one is destroyed where it waits: destroys what it awaits, the innermost first, without recursion.
+  void destroy_awaited() noexcept {
+    TaskPromiseBase* innermost = this;
+    while (innermost->awaited_) innermost = &innermost->awaited_->promise();
+    while (innermost != this) {
+      innermost = innermost->awaiting_;
+      std::exchange(innermost->awaited_, nullptr)->destroy();
+    }
+  }
   // Called at the end instead of a continuation.
   void set_at_end(void (*at_end)(void*), void* with) noexcept {
     at_end_ = at_end;
@@ -50,7 +82,7 @@ class TaskPromiseBase {
     std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> ended) const noexcept {
       TaskPromiseBase& promise = ended.promise();
       if (const std::coroutine_handle<> continuation = promise.continuation_) {
-        if (promise.comes_second()) return continuation;
+        if (promise.comes_second()) resume_from(ended, continuation);  // the frame may be gone now
         return std::noop_coroutine();
       }
       if (promise.at_end_) promise.at_end_(promise.with_);  // the frame may be gone now
@@ -64,6 +96,8 @@ class TaskPromiseBase {
  private:
   const TaskContext* context_ = nullptr;
   std::coroutine_handle<> continuation_;
+  AwaitedTask* awaited_ = nullptr;
+  TaskPromiseBase* awaiting_ = nullptr;  // the task that awaits this one
   std::atomic<bool> is_met_{false};
   void (*at_end_)(void*) = nullptr;
   void* with_ = nullptr;
@@ -103,7 +137,7 @@ class TaskPromise<void> final : public TaskPromiseBase {
 
 // A coroutine that awaits operations, commands and other tasks. It begins when it is awaited, spawned or waited for
 // with sync_wait, and may go on on other threads than it began on. Destroying one that has begun and has not ended
-// destroys the coroutine where it waits.
+// destroys the coroutine where it waits. Tasks may await each other as deep as there is memory.
 //
 //   Task<float> first(std::shared_ptr<const Tensor<float>> x) {
 //     std::vector<float> values = co_await value(x).to_host();
@@ -121,35 +155,47 @@ class [[nodiscard("a task does nothing until it is awaited, spawned or waited fo
   using promise_type = detail::TaskPromise<T>;
   using value_type = T;
 
-  struct Awaiter {
-    explicit Awaiter(Task awaited) noexcept : task(std::move(awaited)) {}
-    Task task;
+  class Awaiter final : private detail::AwaitedTask {
+   public:
+    explicit Awaiter(Task awaited) noexcept : task_(std::move(awaited)) {}
 
     bool await_ready() const noexcept { return false; }
     template <class Promise>
-    bool await_suspend(std::coroutine_handle<Promise> waiting) const noexcept {
-      auto& promise = task.coroutine_.promise();
+    bool await_suspend(std::coroutine_handle<Promise> waiting) noexcept {
+      auto& promise = task_.coroutine_.promise();
       if constexpr (requires { waiting.promise().task_context(); }) {
         promise.set_context(waiting.promise().task_context());
       }
+      if constexpr (std::is_base_of_v<detail::TaskPromiseBase, Promise>) {
+        awaiting_ = &waiting.promise();
+        awaiting_->set_awaited(this);
+      }
       promise.set_continuation(waiting);
-      task.coroutine_.resume();
+      detail::resume_from(waiting, task_.coroutine_);
       return !promise.comes_second();
     }
-    T await_resume() const { return task.coroutine_.promise().result(); }
+    T await_resume() {
+      if (awaiting_) awaiting_->set_awaited(nullptr);
+      return task_.coroutine_.promise().result();
+    }
+
+   private:
+    detail::TaskPromiseBase& promise() const noexcept override { return task_.coroutine_.promise(); }
+    void destroy() noexcept override { std::exchange(task_.coroutine_, nullptr).destroy(); }
+
+    Task task_;
+    detail::TaskPromiseBase* awaiting_ = nullptr;
   };
 
   Task(Task&& other) noexcept : coroutine_(std::exchange(other.coroutine_, nullptr)) {}
   Task& operator=(Task&& other) noexcept {
     if (this != &other) {
-      if (coroutine_) coroutine_.destroy();
+      destroy();
       coroutine_ = std::exchange(other.coroutine_, nullptr);
     }
     return *this;
   }
-  ~Task() {
-    if (coroutine_) coroutine_.destroy();
-  }
+  ~Task() { destroy(); }
 
   // co_await task(): runs it now, with the stop token and the stream of the task that awaits it.
   Awaiter operator co_await() && {
@@ -170,6 +216,12 @@ class [[nodiscard("a task does nothing until it is awaited, spawned or waited fo
   }
 
  private:
+  void destroy() noexcept {
+    if (!coroutine_) return;
+    coroutine_.promise().destroy_awaited();
+    coroutine_.destroy();
+  }
+
   std::coroutine_handle<promise_type> coroutine_;
 };
 

@@ -7,7 +7,6 @@
 #include "operation/recorder.hpp"
 #include "operation/run.hpp"
 
-#include <array>
 #include <vector>
 
 namespace tessera::detail {
@@ -21,16 +20,8 @@ const Buffer* plain_buffer(const TensorHandle& tensor) noexcept {
 
 }  // namespace
 
-bool DirectEvaluation::is_for(const OperationNode& root, const RunOptions& options) noexcept {
-  constexpr std::uint32_t most_depth = 8;  // visit() goes down by recursion
-  return root.is_direct() && root.calls() <= 1 && root.depth() <= most_depth && !options.stop.stop_possible();
-}
-
-DirectEvaluation::DirectEvaluation(OperationNode& root, RunOptions& options)
-    : root_(root), options_(options), device_(root.device()) {
-  // A call by itself holds a tensor that keeps the device to its end; in other trees a step may drop the last one.
-  if (device_ && root.calls() == 1 && root.depth() <= 1 && !options.stream) return;
-  kept_device_ = device_for(root, options);
+void DirectEvaluation::keep_device() {
+  kept_device_ = device_for(root_, options_);
   device_ = kept_device_.get();
 }
 
@@ -46,7 +37,9 @@ void DirectEvaluation::evaluate() noexcept {
 }
 
 void DirectEvaluation::visit(OperationNode& node) {
-  for (OperationNode* child = node.first_child_; child; child = child->next_) visit(*child);
+  for (OperationNode* child = node.first_child_; child; child = child->next_) {
+    child->is_leaf() ? static_cast<void>(child->step(*this)) : visit(*child);
+  }
   node.step(*this);
 }
 
@@ -56,15 +49,15 @@ TensorHandle DirectEvaluation::make(const Shape& shape, DType dtype) {
 
 void DirectEvaluation::run(const KernelWork& work) {
   if (!options_.stream && has_stream_policy()) options_.stream = stream_for(*device_, options_);
-  std::array<const Buffer*, 8> inputs;
+  BufferList inputs;
   const Buffer* output = plain_buffer(*work.output);
-  bool is_plain = output && work.inputs.size() <= inputs.size() && !work.tile && !work.grid;
-  for (std::size_t i = 0; is_plain && i < work.inputs.size(); ++i) {
-    inputs[i] = plain_buffer(*work.inputs[i]);
-    is_plain = inputs[i] != nullptr;
+  if (!output || work.inputs.size() > BufferList::max_in_braces || work.tile || work.grid) return run_any(work);
+  for (const TensorHandle* input : work.inputs) {
+    const Buffer* buffer = plain_buffer(*input);
+    if (!buffer) return run_any(work);
+    inputs.add(*buffer);
   }
-  if (!is_plain) return run_any(work);
-  start(work, BufferList::of_pointers(inputs.data(), work.inputs.size()), *output, {});
+  start(work, inputs, *output, {});
 }
 
 void DirectEvaluation::run_any(const KernelWork& work) {

@@ -13,9 +13,15 @@ namespace tessera::detail {
 // as long as such a call.
 class DirectEvaluation final : public Evaluation {
  public:
-  static bool is_for(const OperationNode& root, const RunOptions& options) noexcept;
+  static bool is_for(const OperationNode& root, const RunOptions& options) noexcept {
+    constexpr std::uint32_t most_depth = 8;  // visit() goes down by recursion
+    return root.is_direct() && root.calls() <= 1 && root.depth() <= most_depth && !options.stop.stop_possible();
+  }
 
-  DirectEvaluation(OperationNode& root, RunOptions& options);
+  DirectEvaluation(OperationNode& root, RunOptions& options) : root_(root), options_(options), device_(root.device()) {
+    // A call by itself holds a tensor that keeps the device to its end; in other trees a step may drop the last one.
+    if (!device_ || root.calls() != 1 || root.depth() > 1 || options.stream) keep_device();
+  }
   void evaluate() noexcept;
 
   // Whether the root has its value and the device has done all. Else there is a failure, or a command to wait for.
@@ -23,12 +29,14 @@ class DirectEvaluation final : public Evaluation {
   const Ref<Node>& command() const noexcept { return command_; }
   const std::exception_ptr& failure() const noexcept { return failure_; }
 
+  bool has_room(std::size_t) override { return true; }  // it has nothing on its way
   TensorHandle make(const Shape& shape, DType dtype) override;
   void run(const KernelWork& work) override;
   DeviceState& device() override { return *device_; }
   void expect_sound(const TensorHandle&) override {}
 
  private:
+  void keep_device();
   void visit(OperationNode& node);
   [[gnu::noinline]] void run_any(const KernelWork& work);
   void start(const KernelWork& work, const BufferList& inputs, const Buffer& output,
@@ -39,7 +47,7 @@ class DirectEvaluation final : public Evaluation {
   TensorHandle upload(const Shape&, DType, std::span<const std::byte>, std::shared_ptr<const void>) override {
     refuse();
   }
-  void download(const TensorHandle&, std::span<std::byte>, OperationNode&) override { refuse(); }
+  bool download(const TensorHandle&, std::span<std::byte>, OperationNode&) override { refuse(); }
   void add_child(OperationNode&, NodePtr) override { refuse(); }
   void after_device(OperationNode&) override { refuse(); }
   void hold(OperationNode&) override { refuse(); }

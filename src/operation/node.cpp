@@ -36,11 +36,14 @@ struct FreeNodes {
   }
   // The list for nodes of this size; null if there is none, or the thread is at its end.
   static List* of(std::size_t size) {
-    if (!core::pools_objects || size > step * sizes || is_over) return nullptr;
-    if (!here) {
-      thread_local FreeNodes made;
-    }
-    return &here->lists[(size - 1) / step];
+    if (!core::pools_objects || size > step * sizes) return nullptr;
+    FreeNodes* mine = here ? here : made_here();
+    return mine ? &mine->lists[(size - 1) / step] : nullptr;
+  }
+  [[gnu::noinline]] static FreeNodes* made_here() {
+    if (is_over) return nullptr;
+    thread_local FreeNodes made;
+    return &made;
   }
   static constexpr std::size_t room(std::size_t size) { return (size + step - 1) / step * step; }
 
@@ -116,7 +119,7 @@ void OperationNode::drop_children_after(std::size_t count) noexcept {
   OperationNode* dropped = std::exchange(*link, nullptr);
   while (dropped) {
     OperationNode* next = std::exchange(dropped->next_, nullptr);
-    Dispose()(dropped);
+    dropped->first_child_ ? Dispose()(dropped) : delete dropped;
     dropped = next;
   }
 }
@@ -128,86 +131,7 @@ void for_each_in_tree(OperationNode& root, void (*visit)(OperationNode&)) {
     nodes.pop_back();
     visit(*node);
     for (OperationNode* child = node->first_child_; child; child = child->next_) nodes.push_back(child);
-    if (OperationNode* inner = node->inner()) nodes.push_back(inner);
-  }
-}
-
-// Between the source of a shared value and those that use it.
-struct SharedOperation::Joint final : OperationNode {
-  explicit Joint(SharedOperation& of) : shared(of) {}
-  bool step(Evaluation& evaluation) override {
-    shared.made(static_cast<RunState&>(evaluation));
-    return true;
-  }
-  SharedOperation& shared;
-};
-
-SharedOperation::SharedOperation(NodePtr source) : joint_(new Joint(*this)) { joint_->add_child(std::move(source)); }
-SharedOperation::~SharedOperation() = default;
-
-DeviceState* SharedOperation::device() const noexcept { return joint_->device(); }
-std::uint32_t SharedOperation::depth() const noexcept { return joint_->depth() + 1; }
-
-bool SharedOperation::join(Evaluation& evaluation, OperationNode& part, const std::shared_ptr<SharedOperation>& self) {
-  auto& run = static_cast<RunState&>(evaluation);
-  std::unique_lock lock(mutex_);
-  const bool is_mine = maker_.get() == &run;
-  switch (state_) {
-    case State::failed:
-      std::rethrow_exception(failure_);
-    case State::ready: {
-      if (is_mine || !maker_) return true;
-      const std::shared_ptr<RunState> maker = maker_;
-      lock.unlock();
-      std::vector<Ref<Node>> commands = maker->submitted();
-      std::erase_if(commands, [](const Ref<Node>& command) { return command->is_settled(); });
-      if (commands.empty()) return true;
-      run.after_commands(part, commands);
-      return false;
-    }
-    case State::fresh:
-      state_ = State::claimed;
-      maker_ = std::static_pointer_cast<RunState>(run.share());
-      run.make_shared_value(self, *joint_);
-      waiting_.push_back({nullptr, &part});
-      return false;
-    case State::claimed:
-      if (!is_mine) run.hold(part);
-      waiting_.push_back({is_mine ? nullptr : std::static_pointer_cast<RunState>(run.share()), &part});
-      return false;
-  }
-  return false;
-}
-
-void SharedOperation::made(RunState& run) {
-  std::vector<Waiting> waiting;
-  {
-    const std::scoped_lock lock(mutex_);
-    state_ = State::ready;
-    waiting.swap(waiting_);
-  }
-  for (const Waiting& one : waiting) {
-    if (one.run) {
-      one.run->wake(*one.part, nullptr);
-    } else {
-      run.step_again(*one.part);
-    }
-  }
-}
-
-void SharedOperation::end(const std::exception_ptr& failure) noexcept {
-  std::vector<Waiting> waiting;
-  std::shared_ptr<RunState> maker;  // goes after the lock
-  {
-    const std::scoped_lock lock(mutex_);
-    maker.swap(maker_);
-    if (state_ != State::claimed) return;
-    state_ = State::failed;
-    failure_ = failure;
-    waiting.swap(waiting_);
-  }
-  for (const Waiting& one : waiting) {
-    if (one.run) one.run->wake(*one.part, failure);
+    node->add_inner_to(nodes);
   }
 }
 

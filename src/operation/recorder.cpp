@@ -22,9 +22,8 @@ namespace {
 
 // Calls that are planned together at most: planning takes longer than linear time, and code should fit the caches.
 constexpr std::size_t most_calls = 128;
-// Memory that is promised to tensors in use, of the device's limit, before it is cut and run.
+// Memory that a graph pins, of the device's limit, before it is cut and run.
 constexpr std::size_t share_of_limit = 8;
-constexpr std::size_t least_room = std::size_t{1} << 20;  // not worth a look
 // Temporaries of a plan that are kept for its next run; larger ones go back to the pool each time.
 constexpr std::size_t kept_bytes = 65'536;
 constexpr std::size_t most_plans = 256;
@@ -43,11 +42,18 @@ core::FailurePtr failure_of_current_exception() noexcept {
 
 }  // namespace
 
-// Appends values to a key.
+// Writes a key, over the one that was there: a key has some hundred words, of which each is one store.
 class KeyWriter {
  public:
-  explicit KeyWriter(OperationCache::Key& key) : key_(key) { key_.clear(); }
-  void add(std::uint64_t number) { key_.push_back(number); }
+  explicit KeyWriter(OperationCache::Key& key) : key_(key) { key_.resize(key_.capacity()); }
+  ~KeyWriter() { key_.resize(size_); }
+  KeyWriter(const KeyWriter&) = delete;
+  KeyWriter& operator=(const KeyWriter&) = delete;
+
+  void add(std::uint64_t number) {
+    if (size_ == key_.size()) grow();
+    key_[size_++] = number;
+  }
   void add(std::string_view characters) {
     add(characters.size());
     for (; !characters.empty(); characters.remove_prefix(std::min(characters.size(), sizeof(std::uint64_t)))) {
@@ -80,7 +86,10 @@ class KeyWriter {
   }
 
  private:
+  [[gnu::noinline]] void grow() { key_.resize(std::max<std::size_t>(64, 2 * size_)); }
+
   OperationCache::Key& key_;
+  std::size_t size_ = 0;
 };
 
 void set_tile(const KernelWork& work, std::vector<std::int64_t>& tile) {
@@ -169,27 +178,41 @@ const std::shared_ptr<Recorder>& Recorder::self() {
 TensorHandle Recorder::make(const Shape& shape, DType dtype) {
   const std::size_t bytes = shape.size_bytes(dtype);
   const std::scoped_lock lock(mutex_);
-  check_room(bytes);
+  make_room(bytes);
   auto state = Ref<TensorState>::adopt(new TensorState(*device_, shape, dtype, self()));
   state->number = operands_.size();
   operands_.push_back({.tensor = state, .buffer = {}, .is_promised = true});
   return TensorHandle(std::move(state));
 }
 
-// A graph that pins too much memory is cut and run.
 void Recorder::check_room(std::size_t bytes) {
+  const std::scoped_lock lock(mutex_);
+  make_room(bytes);
+}
+
+void Recorder::make_room(std::size_t bytes) {
   promised_ += bytes;
-  if (promised_ < least_room) return;
+  if (promised_ < Evaluation::least_room) return;
   const std::size_t room = device_->memory.info().limit / share_of_limit;
   if (promised_ <= room) return;
-  promised_ = 0;
-  for (const Operand& operand : operands_) {
-    if (!operand.is_promised || !operand.is_held()) continue;
-    promised_ += operand.tensor->shape.size_bytes(operand.tensor->dtype);
-  }
+  promised_ = pinned() + bytes;
   if (promised_ <= room) return;
-  promised_ = 0;
-  flush_locked();
+  try_flush(true);
+  promised_ = pinned() + bytes;
+}
+
+// Memory that tensors in use will have, and that which only the recorded calls keep.
+std::size_t Recorder::pinned() const noexcept {
+  std::size_t bytes = 0;
+  for (const Operand& operand : operands_) {
+    if (operand.is_promised == operand.is_held()) bytes += operand.tensor->shape.size_bytes(operand.tensor->dtype);
+  }
+  return bytes;
+}
+
+std::size_t Recorder::promised() {
+  const std::scoped_lock lock(mutex_);
+  return promised_;
 }
 
 std::size_t Recorder::operand_of(const TensorHandle& tensor) {
@@ -205,9 +228,9 @@ std::size_t Recorder::operand_of(const TensorHandle& tensor) {
       operands_, [&](const Operand& operand) { return operand.buffer && operand.buffer.view()->storage == storage; });
   if (found != operands_.end()) return static_cast<std::size_t>(found - operands_.begin());
   if (storage->device.get() != device_) {
-    throw Error(Errc::wrong_device, text("a tensor, ", to_string(state->dtype, state->shape), ", is on ",
-                                         storage->device->driver->info().name, ", and the operation runs on ",
-                                         device_->driver->info().name, ": copy_to() it"));
+    throw Error(Errc::wrong_device,
+                text("a tensor, ", to_string(state->dtype, state->shape), ", is on ", storage->device->name(),
+                     ", and the operation runs on ", device_->name(), ": copy_to() it"));
   }
   state->set_recorder(self());
   operands_.push_back({.tensor = Ref<TensorState>(state), .buffer = std::move(contents.buffer)});
@@ -231,7 +254,7 @@ const Shape& Recorder::shape_of(const Use& use) const noexcept {
 
 void Recorder::add(const KernelWork& work) {
   const std::scoped_lock lock(mutex_);
-  if (call_count_ >= most_calls) flush_locked();
+  if (call_count_ >= most_calls) try_flush(true);
   if (call_count_ == calls_.size()) calls_.emplace_back();
   Call& call = calls_[call_count_];
   call.kernel = work.kernel ? work.kernel : &kernels::find(work.name);
@@ -249,6 +272,7 @@ void Recorder::add(const KernelWork& work) {
   // Kernels write all of their output: what was written before, and not read, was for nothing.
   Operand& output = operands_[call.uses[0].operand];
   if (output.writer != none && !output.is_read) calls_[output.writer].kernel = nullptr;
+  for (const Use& use : call.uses) operands_[use.operand].last_use = call_count_;
   output.writer = call_count_++;
   output.is_read = false;
 }
@@ -258,17 +282,16 @@ void Recorder::flush() noexcept {
   flush_locked();
 }
 
-std::size_t Recorder::flush(const core::FailurePtr& why_not, std::size_t from, std::vector<Ref<Node>>& commands,
-                            core::FailurePtr& failure) noexcept {
+Recorder::Flushed Recorder::flush(bool can_wait, std::size_t from, std::vector<Ref<Node>>& commands) noexcept {
   const std::scoped_lock lock(mutex_);
-  if (why_not) {
-    settle(why_not);
-  } else {
-    flush_locked();
-  }
+  const bool is_short = !try_flush(can_wait);
   for (std::size_t i = from; i < commands_.size(); ++i) commands.push_back(commands_[i]);
-  failure = failure_;
-  return commands_.size();
+  return {commands_.size(), failure_, is_short};
+}
+
+void Recorder::give_up(const core::FailurePtr& why) noexcept {
+  const std::scoped_lock lock(mutex_);
+  settle(why);
 }
 
 void Recorder::submit_host(DeviceState::HostWork work) {
@@ -279,15 +302,29 @@ void Recorder::submit_host(DeviceState::HostWork work) {
 }
 
 void Recorder::flush_locked() noexcept {
-  if (operands_.empty()) return;
+  while (!try_flush(false)) {
+  }
+}
+
+// False if there was not enough memory for all: the rest stays recorded.
+bool Recorder::try_flush(bool can_wait) noexcept {
+  if (operands_.empty()) return true;
   core::FailurePtr failure;
+  const std::size_t before = commands_.size();
   try {
     submit_all();
   } catch (...) {
     failure = failure_of_current_exception();
+    const bool is_short = failure->code == Errc::out_of_memory;
+    if (is_short && (can_wait || commands_.size() != before)) return false;
+    if (is_short && !is_cut_ && call_count_ > 1) {
+      cut();
+      return false;
+    }
     if (!failure_) failure_ = failure;
   }
   settle(failure);
+  return true;
 }
 
 // The tensors that are held have their memory, or the reason why they have none.
@@ -301,17 +338,44 @@ void Recorder::settle(const core::FailurePtr& why) noexcept {
   operands_.clear();
   call_count_ = 0;
   promised_ = 0;
+  is_cut_ = false;
   held_self_ = nullptr;  // whoever called holds it
 }
 
 void Recorder::submit_all() {
   drop_unneeded();
+  if (is_cut_) return submit_one_by_one();
   const auto is_needed = [](const Call& call) { return call.kernel != nullptr; };
   const auto count = std::ranges::count_if(calls(), is_needed);
   give_memory(count == 1);
   if (count == 0) return;
   if (count == 1) return submit_one(*std::ranges::find_if(calls(), is_needed));
   submit_plan();
+}
+
+// All at once need too much memory: each has what it needs by itself, and no longer than until it is over.
+void Recorder::submit_one_by_one() {
+  for (std::size_t c = 0; c < call_count_; ++c) {
+    Call& call = calls_[c];
+    if (!call.kernel) continue;
+    for (const Use& use : call.uses) give_memory(operands_[use.operand]);
+    submit_one(call);
+    call.kernel = nullptr;
+    for (const Use& use : call.uses) {
+      Operand& operand = operands_[use.operand];
+      if (operand.last_use != c || !operand.is_promised || operand.is_held()) continue;
+      operand.buffer = {};
+      operand.is_needed = false;
+    }
+  }
+  give_memory(false);
+}
+
+void Recorder::cut() noexcept {
+  is_cut_ = true;
+  for (Operand& operand : operands_) {
+    if (operand.is_promised) operand.buffer = {};
+  }
 }
 
 // Calls whose results nobody holds or reads.
@@ -333,10 +397,12 @@ void Recorder::drop_unneeded() {
 void Recorder::give_memory(bool is_single) {
   for (Operand& operand : operands_) {
     if (operand.buffer || !operand.is_needed) continue;
-    if (is_single || operand.is_early || operand.is_held()) {
-      operand.buffer = allocate(*device_, operand.tensor->shape, operand.tensor->dtype, false);
-    }
+    if (is_single || operand.is_early || operand.is_held()) give_memory(operand);
   }
+}
+
+void Recorder::give_memory(Operand& operand) {
+  if (!operand.buffer) operand.buffer = allocate(*device_, operand.tensor->shape, operand.tensor->dtype, false);
 }
 
 Buffer Recorder::buffer_of(const Use& use) const {

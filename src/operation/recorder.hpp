@@ -122,12 +122,24 @@ class Recorder {
 
   TensorHandle make(const Shape& shape, DType dtype);
   void add(const KernelWork& work);
-  // Submits all. Throws nothing.
+  // A graph that pins too much memory is cut and run: submits all if so much more would be too much for what is
+  // recorded.
+  void check_room(std::size_t bytes);
+  // What it will need for tensors that are held, or more.
+  std::size_t promised();
+  // Submits all, whatever comes of it.
   void flush() noexcept;
-  // The same, or nothing of it if there is a reason; then the commands from this number on, and what could not be
-  // submitted. Returns the number of the next command.
-  std::size_t flush(const core::FailurePtr& why_not, std::size_t from, std::vector<Ref<Node>>& commands,
-                    core::FailurePtr& failure) noexcept;
+  // The same. If there is not enough memory for all of it: with `can_wait` nothing that there is no memory for, else
+  // at least one call, or it has failed; the rest stays recorded.
+  struct Flushed {
+    std::size_t next_command;
+    core::FailurePtr failure;
+    bool is_short;  // of memory: there is a rest
+  };
+  // `commands` gets those from this number on.
+  Flushed flush(bool can_wait, std::size_t from, std::vector<Ref<Node>>& commands) noexcept;
+  // Submits nothing, for this reason.
+  void give_up(const core::FailurePtr& why) noexcept;
 
   // Work of the host's on memory that is there, unless it is small and has been done.
   void submit_host(DeviceState::HostWork work);
@@ -141,6 +153,7 @@ class Recorder {
     bool is_read = false;       // since then
     bool is_early = false;      // read before anything was written into it
     bool is_needed = false;     // by somebody who holds it, or by a call that is
+    std::size_t last_use = 0;   // the last call that uses it
 
     bool is_held() const noexcept { return tensor->refs.load(std::memory_order_acquire) > 1; }
   };
@@ -164,13 +177,18 @@ class Recorder {
   Use use_of(const TensorHandle& tensor);
   const Shape& shape_of(const Operand& operand) const noexcept;
   const Shape& shape_of(const Use& use) const noexcept;
-  void check_room(std::size_t bytes);
+  void make_room(std::size_t bytes);
+  std::size_t pinned() const noexcept;
   std::span<Call> calls() noexcept { return {calls_.data(), call_count_}; }
   std::span<const Call> calls() const noexcept { return {calls_.data(), call_count_}; }
+  bool try_flush(bool can_wait) noexcept;
   void flush_locked() noexcept;
   void submit_all();
+  void submit_one_by_one();
+  void cut() noexcept;
   void drop_unneeded();
   void give_memory(bool is_single);
+  void give_memory(Operand& operand);
   void submit_one(const Call& call);
   void submit_plan();
   void check_memory() const;
@@ -198,7 +216,8 @@ class Recorder {
   std::vector<std::size_t> numbers_;  // of operands in the plan
   OperationCache::Key key_;
   std::vector<std::uint64_t> bits_;  // of the calls' values
-  std::size_t promised_ = 0;         // bytes since the last look
+  std::size_t promised_ = 0;         // bytes: what was pinned at the last look, and all since then
+  bool is_cut_ = false;              // there was no memory for all calls at once: they are submitted one by one
   std::vector<Ref<Node>> commands_;
   core::FailurePtr failure_;
 };

@@ -3,8 +3,6 @@
 #include <tessera/error.hpp>
 #include <tessera/operation.hpp>
 
-#include "core/text.hpp"
-#include "operation/direct.hpp"
 #include "runtime/stream_state.hpp"
 #include "runtime/submit.hpp"
 
@@ -46,81 +44,6 @@ Error error_of(const std::exception_ptr& failure) {
   }
 }
 
-// A run that a thread comes to while it pumps others is pumped at once, inside of them, as long as these are few, and
-// put off until they are done if they are many: operations inside of each other need no stack. A thread does not block
-// while it has put something off.
-class PutOff {
- public:
-  static constexpr std::size_t most_nested = 16;
-
-  static void pump(RunState& run, bool is_caller) {
-    PutOff& mine = of_thread;
-    if (mine.nested_ >= most_nested) {
-      mine.runs_.push_back({run.shared_from_this(), is_caller});
-      return;
-    }
-    ++mine.nested_;
-    run.pump_here(is_caller);
-    if (mine.nested_ == 1 && !mine.runs_.empty()) mine.pump_all();
-    --mine.nested_;
-  }
-  // Before this thread waits.
-  static void catch_up() {
-    PutOff& mine = of_thread;
-    if (mine.runs_.empty()) return;
-    const std::size_t nested = std::exchange(mine.nested_, 1);
-    mine.pump_all();
-    mine.nested_ = nested;
-  }
-  // Before this thread runs code of the program's, which may take any time: others do it.
-  static std::size_t enter_user_code() {
-    PutOff& mine = of_thread;
-    while (!mine.runs_.empty()) {
-      const Entry next = mine.take();
-      next.run->execute([run = next.run] { pump(*run, false); });
-    }
-    return std::exchange(mine.nested_, 0);
-  }
-  static void leave_user_code(std::size_t nested) noexcept { of_thread.nested_ = nested; }
-
- private:
-  struct Entry {
-    std::shared_ptr<RunState> run;
-    bool is_caller;
-  };
-  Entry take() {
-    Entry next = std::move(runs_.back());
-    runs_.pop_back();
-    return next;
-  }
-  void pump_all() {
-    while (!runs_.empty()) {
-      const Entry next = take();
-      next.run->pump_here(next.is_caller);
-    }
-  }
-
-  std::size_t nested_ = 0;
-  std::vector<Entry> runs_;
-  static thread_local PutOff of_thread;
-};
-thread_local PutOff PutOff::of_thread;
-
-void catch_up() { PutOff::catch_up(); }
-UserCode::UserCode() noexcept : nested_(PutOff::enter_user_code()) {}
-UserCode::~UserCode() { PutOff::leave_user_code(nested_); }
-
-namespace {
-
-// Tasks may be resumed by this.
-void call_stops(std::span<const std::function<void()>> stops) {
-  if (stops.empty()) return;
-  const UserCode scope;
-  for (const std::function<void()>& stop : stops) stop();
-}
-
-}  // namespace
-
 // Runs are many and short: the room that one has made is good for the next one of the thread.
 struct RunState::Free {
   static constexpr std::size_t most = 8;
@@ -160,10 +83,16 @@ void RunState::close() noexcept {
   device_ = {};
   collected_ = 0;
   last_command_ = 0;
+  unseen_ = 0;
+  is_starved_ = false;
+  looks_again_ = false;
   has_value_ = false;
   failure_ = nullptr;
   failure_order_ = 0;
   shared_.clear();
+  awaited_shared_.clear();
+  asked_.reset();
+  keeps_values_ = false;
   events_.clear();
   is_pumping_ = true;
   inner_.clear();
@@ -186,7 +115,7 @@ void RunState::start() {
       on_stop_.emplace(options_.stop, [this] { cancel(Errc::cancelled, "the operation was stopped"); });
     }
   }
-  items_.push_back({root_.get(), true});
+  items_.emplace_back(root_.get(), true);
   pump(true);
 }
 
@@ -207,8 +136,6 @@ void RunState::post(Event event) {
   pump(false);
 }
 
-void RunState::pump(bool is_caller) { PutOff::pump(*this, is_caller); }
-
 void RunState::pump_here(bool is_caller) {
   const std::shared_ptr<RunState> self = shared_from_this();
   std::vector<OperationNode*> works;
@@ -216,7 +143,9 @@ void RunState::pump_here(bool is_caller) {
     turn();
     std::unique_lock lock(mutex_);
     if (stopped_ && !failure_) {
+      const bool keeps_values = keeps_values_;
       lock.unlock();
+      if (keeps_values) recorder_.flush();
       fail(stopped_);
       continue;
     }
@@ -224,6 +153,7 @@ void RunState::pump_here(bool is_caller) {
       std::vector<Event> events;
       events.swap(events_);
       lock.unlock();
+      is_starved_ = false;
       for (Event& event : events) take(event);
       continue;
     }
@@ -243,46 +173,72 @@ void RunState::pump_here(bool is_caller) {
 
 // Does what can be done now.
 void RunState::turn() {
-  while (!items_.empty() && !failure_) {
-    const Item item = items_.back();
+  while (!items_.empty() && !failure_ && !is_starved_) {
+    // Its members one by one, as they were written: a copy as a whole would wait for those writes to be over.
+    OperationNode* node = items_.back().node;
+    const bool is_begin = items_.back().is_begin;
     items_.pop_back();
-    step(item);
+    step(*node, is_begin);
   }
   collect();
 }
 
-void RunState::step(const Item& item) {
-  OperationNode& node = *item.node;
+void RunState::step(OperationNode& node, bool is_begin) {
   try {
-    if (item.is_begin) return node.begin(*this);
-    if (!node.step(*this)) return;
+    bool has_value = false;
+    if (is_begin) {
+      node.begin(*this);
+    } else {
+      has_value = (!node.has_leaves_ || step_leaves(node)) && node.step(*this);
+    }
+    if (is_starved_ && !failure_) items_.emplace_back(&node, is_begin);
+    if (!has_value) return;
   } catch (...) {
     return fail(std::current_exception());
   }
   if (&node == root_.get()) {
     has_value_ = true;
   } else if (node.parent_ && --node.parent_->pending_ == 0) {
-    items_.push_back({node.parent_, false});
+    items_.emplace_back(node.parent_, false);
   }
 }
 
+// Leaves have their turn just before the node: their values need not wait for the others'.
 void RunState::begin_children(OperationNode& node) {
   const std::size_t first = items_.size();
   for (OperationNode* child = node.first_child_; child; child = child->next_) {
+    if (child->is_leaf()) {
+      node.has_leaves_ = true;
+      child->has_value_ = false;
+      continue;
+    }
     child->parent_ = &node;
-    items_.push_back({child, true});
+    items_.emplace_back(child, true);
   }
   node.pending_ = static_cast<std::uint32_t>(items_.size() - first);
-  const auto begun = items_.begin() + static_cast<std::ptrdiff_t>(first);
+  if (node.pending_ == 0) items_.emplace_back(&node, false);
+  if (node.pending_ > 1) put_deepest_first(items_.begin() + static_cast<std::ptrdiff_t>(first));
+}
+
+// False if there is no room for one of them now: then this is called again.
+bool RunState::step_leaves(OperationNode& node) {
+  for (OperationNode* child = node.first_child_; child; child = child->next_) {
+    if (!child->is_leaf() || child->has_value_) continue;
+    if (!child->step(*this)) return false;
+    child->has_value_ = true;
+  }
+  node.has_leaves_ = false;
+  return true;
+}
+
+// The last one is the next one: the deepest; of equal ones the first.
+void RunState::put_deepest_first(std::vector<Item>::iterator begun) {
   std::reverse(begun, items_.end());
-  // The deepest first; of equal ones the first.
-  const auto is_shallower = [](const Item& a, const Item& b) { return a.node->depth() < b.node->depth(); };
   auto deepest = begun;
   for (auto item = begun; item != items_.end(); ++item) {
-    if (!is_shallower(*item, *deepest)) deepest = item;
+    if (item->node->depth() >= deepest->node->depth()) deepest = item;
   }
-  if (node.pending_ > 1) std::rotate(deepest, deepest + 1, items_.end());
-  if (node.pending_ == 0) items_.push_back({&node, false});
+  std::rotate(deepest, deepest + 1, items_.end());
 }
 
 // The earliest failure counts: what comes after it may be its consequence.
@@ -295,33 +251,24 @@ void RunState::fail(std::exception_ptr why, std::uint64_t order) {
   items_.clear();
   parked_.clear();
   held_ -= works_.size();
+  working_ -= works_.size();
   works_.clear();
+  is_starved_ = false;
   stop_inner(Errc::cancelled, "what the operation was part of has failed");
-}
-
-// Operations inside of this one, and tasks.
-void RunState::stop_inner(Errc reason, std::string_view why) {
-  std::vector<std::weak_ptr<RunState>> inner;
-  std::vector<std::function<void()>> stops;
-  {
-    const std::scoped_lock lock(mutex_);
-    inner = inner_;
-    stops.swap(stops_);
-  }
-  for (const std::weak_ptr<RunState>& run : inner) {
-    if (const std::shared_ptr<RunState> shared = run.lock()) shared->cancel(reason, why);
-  }
-  call_stops(stops);
 }
 
 void RunState::take(Event& event) {
   if (event.node) {
     --held_;
+    if (event.is_work) --working_;
     if (event.failure) return fail(std::move(event.failure));
-    if (!failure_) items_.push_back({event.node, false});
+    if (!failure_) items_.emplace_back(event.node, false);
     return;
   }
-  if (event.command == 0) return;
+  if (event.command == 0) {
+    looks_again_ = false;
+    return;
+  }
   Outstanding over{};
   {
     const std::scoped_lock lock(mutex_);
@@ -338,12 +285,23 @@ void RunState::take(Event& event) {
 
 // What was recorded is submitted, or given up, and its commands are watched from now on.
 void RunState::collect() {
-  core::FailurePtr wrong;
-  new_commands_.clear();
-  collected_ = recorder_.flush(failure_ ? error_of(failure_).failure() : nullptr, collected_, new_commands_, wrong);
-  for (const Ref<Node>& command : new_commands_) watch(command, false);
-  new_commands_.clear();
-  if (wrong && !failure_) fail(std::make_exception_ptr(Error(wrong)));
+  if (failure_) recorder_.give_up(error_of(failure_).failure());
+  bool can_wait = true;
+  while (true) {
+    new_commands_.clear();
+    const Recorder::Flushed flushed = recorder_.flush(can_wait, collected_, new_commands_);
+    collected_ = flushed.next_command;
+    for (const Ref<Node>& command : new_commands_) watch(command, false);
+    new_commands_.clear();
+    if (flushed.failure && !failure_) return fail(std::make_exception_ptr(Error(flushed.failure)));
+    if (!flushed.is_short) return;
+    if (failure_) return recorder_.give_up(error_of(failure_).failure());
+    can_wait = is_moving();
+    if (can_wait) {
+      is_starved_ = true;
+      return;
+    }
+  }
 }
 
 void RunState::watch(const Ref<Node>& command, bool is_foreign) {
@@ -376,8 +334,9 @@ void RunState::unpark() {
     if (parked.has_work) {
       works_.push_back(parked.node);
       ++held_;
+      ++working_;
     } else {
-      items_.push_back({parked.node, false});
+      items_.emplace_back(parked.node, false);
     }
     return true;
   });
@@ -386,7 +345,7 @@ void RunState::unpark() {
 // Until all commands so far are over.
 void RunState::park(OperationNode& node, bool has_work) {
   collect();
-  if (failure_) return;
+  if (failure_ || is_starved_) return;
   parked_.push_back({&node, last_command_, has_work});
   unpark();
 }
@@ -416,20 +375,9 @@ void RunState::execute(std::function<void()> function) {
                         }});
 }
 
-void RunState::on_stop(std::function<void()> function) {
-  {
-    const std::scoped_lock lock(mutex_);
-    if (!stopped_) {
-      stops_.push_back(std::move(function));
-      return;
-    }
-  }
-  function();
-}
-
 // If it still is to be done.
 RunState::Event RunState::work(OperationNode& node) noexcept {
-  Event done{.node = &node, .failure = nullptr, .command = 0};
+  Event done{.node = &node, .failure = nullptr, .command = 0, .is_work = true};
   if (is_stopping_.load(std::memory_order_acquire)) return done;
   const UserCode scope;
   try {
@@ -444,12 +392,12 @@ RunState::Event RunState::work(OperationNode& node) noexcept {
 bool RunState::try_end(std::unique_lock<std::mutex>& lock) {
   const bool is_quiet = outstanding_.empty() && held_ == 0 && parked_.empty() && works_.empty();
   if (!is_quiet || !(has_value_ || failure_)) return false;
+  const bool is_sound = !failure_ || (keeps_values_ && failure_ == stopped_);
   lock.unlock();
-  on_stop_.reset();  // waits for a cancel() on its way
-  for (const std::weak_ptr<SharedOperation>& one : shared_) {
-    if (const std::shared_ptr<SharedOperation> shared = one.lock()) shared->end(failure_);
+  on_stop_.reset();                                            // waits for a cancel() on its way
+  for (const std::weak_ptr<SharedOperation>& one : shared_) {  // only this thread adds to it
+    if (const std::shared_ptr<SharedOperation> shared = one.lock()) shared->end(failure_, is_sound);
   }
-  shared_.clear();
   std::vector<Run::Observer*> told;
   lock.lock();
   told.swap(observers_);
@@ -459,43 +407,6 @@ bool RunState::try_end(std::unique_lock<std::mutex>& lock) {
   if (deadline) Timer::instance().remove(*deadline);
   changed_.notify_all();
   for (Run::Observer* observer : told) observer->run_over();
-  return true;
-}
-
-// With all inside of it, and without recursion.
-bool RunState::cancel(Errc reason, std::string_view why) {
-  std::vector<std::shared_ptr<RunState>> stopped = {shared_from_this()}, inner;
-  if (!mark_stopped(reason, why, inner)) return false;
-  while (!inner.empty()) {
-    const std::shared_ptr<RunState> next = std::move(inner.back());
-    inner.pop_back();
-    if (next->mark_stopped(reason, why, inner)) stopped.push_back(next);
-  }
-  for (; !stopped.empty(); stopped.pop_back()) stopped.back()->post({});  // the innermost first
-  return true;
-}
-
-// It is stopped from now on, and its commands and tasks are; not what it gives, its inner runs. False if it was before.
-bool RunState::mark_stopped(Errc reason, std::string_view why, std::vector<std::shared_ptr<RunState>>& inner) {
-  std::vector<Ref<Node>> commands;
-  std::vector<std::function<void()>> stops;
-  {
-    const std::scoped_lock lock(mutex_);
-    if (is_over() || stopped_) return false;
-    stopped_ = std::make_exception_ptr(Error(reason, std::string(why)));
-    is_stopping_.store(true, std::memory_order_release);
-    for (const Outstanding& one : outstanding_) {
-      if (!one.is_foreign) commands.push_back(one.command);
-    }
-    for (const std::weak_ptr<RunState>& one : inner_) {
-      if (std::shared_ptr<RunState> run = one.lock()) inner.push_back(std::move(run));
-    }
-    stops.swap(stops_);
-  }
-  for (const Ref<Node>& command : commands) {
-    if (!detail::cancel(*command, reason, why)) detail::ask_to_stop(*command);
-  }
-  call_stops(stops);
   return true;
 }
 
@@ -516,6 +427,7 @@ void RunState::run(const KernelWork& work) { recorder_.add(work); }
 
 TensorHandle RunState::upload(const Shape& shape, DType dtype, std::span<const std::byte> bytes,
                               std::shared_ptr<const void> owner) {
+  recorder_.check_room(bytes.size());
   Buffer buffer = allocate(*device_, shape, dtype, false);
   Storage* storage = buffer.view()->storage;
   recorder_.submit_host({.label = "write",
@@ -529,15 +441,17 @@ TensorHandle RunState::upload(const Shape& shape, DType dtype, std::span<const s
   return {buffer, dtype};
 }
 
-void RunState::download(const TensorHandle& tensor, std::span<std::byte> to, OperationNode& node) {
-  const Buffer buffer = tensor.buffer();
+bool RunState::download(const TensorHandle& tensor, std::span<std::byte> to, OperationNode& node) {
+  collect();
+  if (failure_ || is_starved_) return false;
+  const Buffer buffer = tensor.buffer();  // which the node keeps until it has its copy
   Storage* storage = buffer.view()->storage;
   recorder_.submit_host(
-      {.label = "read",
-       .storage = storage,
-       .bytes = static_cast<std::int64_t>(to.size()),
-       .function = [storage, to, keep = buffer] { storage->device->driver->download(to, storage->block.address); }});
+      {.label = "read", .storage = storage, .bytes = static_cast<std::int64_t>(to.size()), .function = [storage, to] {
+         storage->device->driver->download(to, storage->block.address);
+       }});
   park(node, false);
+  return true;
 }
 
 void RunState::add_child(OperationNode& parent, NodePtr child) {
@@ -545,7 +459,7 @@ void RunState::add_child(OperationNode& parent, NodePtr child) {
   parent.add_child(std::move(child));
   added->parent_ = &parent;
   parent.pending_ = 1;
-  items_.push_back({added, true});
+  items_.emplace_back(added, true);
 }
 
 void RunState::after_device(OperationNode& node) { park(node, true); }
@@ -612,10 +526,16 @@ void RunState::make_shared_value(const std::shared_ptr<SharedOperation>& shared,
     std::erase_if(shared_, [](const std::weak_ptr<SharedOperation>& one) { return one.expired(); });
   }
   shared_.push_back(shared);
-  items_.push_back({&joint, true});
+  items_.emplace_back(&joint, true);
 }
 
-void RunState::step_again(OperationNode& node) { items_.push_back({&node, false}); }
+void RunState::waits_for(const std::shared_ptr<SharedOperation>& shared) {
+  const std::scoped_lock lock(mutex_);
+  std::erase_if(awaited_shared_, [](const std::weak_ptr<SharedOperation>& one) { return one.expired(); });
+  awaited_shared_.push_back(shared);
+}
+
+void RunState::step_again(OperationNode& node) { items_.emplace_back(&node, false); }
 
 void RunState::after_commands(OperationNode& node, const std::vector<Ref<Node>>& commands) {
   for (const Ref<Node>& command : commands) watch(command, true);
@@ -624,92 +544,9 @@ void RunState::after_commands(OperationNode& node, const std::vector<Ref<Node>>&
 
 std::vector<Ref<Node>> RunState::submitted() {
   std::vector<Ref<Node>> commands;
-  core::FailurePtr failure;
-  recorder_.flush(nullptr, 0, commands, failure);
+  recorder_.flush();
+  recorder_.flush(true, 0, commands);
   return commands;
 }
-
-void RunState::cancel_after(std::chrono::nanoseconds time) {
-  const std::scoped_lock lock(mutex_);
-  if (is_over()) return;
-  deadline_ = Timer::instance().at(from_now(time), [state = weak_from_this(), time] {
-    const std::shared_ptr<RunState> shared = state.lock();
-    if (!shared) return;
-    const double milliseconds = std::chrono::duration<double, std::milli>(time).count();
-    shared->cancel(Errc::deadline_exceeded, core::text("the operation was not done within ", milliseconds, " ms"));
-  });
-}
-
-void cancel_after(const Run& run, std::chrono::nanoseconds time) {
-  if (run.state()) run.state()->cancel_after(time);
-}
-
-// The public half.
-
-Run Run::start(NodePtr root, RunOptions&& options) {
-  Run run;
-  if (DirectEvaluation::is_for(*root, options)) {
-    DirectEvaluation direct(*root, options);
-    direct.evaluate();
-    if (direct.is_done()) {
-      run.root_ = std::move(root);
-      run.is_done_ = true;
-    } else {
-      run.state_ = RunState::create(std::move(root), std::move(options));
-      run.state_->adopt(direct.command(), direct.failure());
-    }
-    return run;
-  }
-  run.state_ = RunState::create(std::move(root), std::move(options));
-  run.state_->start();
-  return run;
-}
-
-namespace {
-
-RunState* state_of(const Run& run, std::string_view call) {
-  if (!run) throw Error(Errc::invalid_argument, core::text("[", call, "] on an empty handle of an operation"));
-  return run.state().get();
-}
-
-}  // namespace
-
-Status Run::poll() const {
-  RunState* state = state_of(*this, "poll");
-  return state ? state->poll() : Status::completed;
-}
-bool Run::is_over() const noexcept { return !state_ || state_->is_over(); }
-void Run::wait() const {
-  if (RunState* state = state_of(*this, "wait")) state->wait(Clock::time_point::max());
-}
-bool Run::wait_seconds(std::chrono::duration<double> timeout) const {
-  constexpr std::chrono::duration<double> for_ever = std::chrono::hours(24 * 365 * 100);
-  RunState* state = state_of(*this, "wait_for");
-  if (!state) return true;
-  auto until = Clock::time_point::max();
-  if (timeout < for_ever) {
-    const auto rest = std::max(timeout, std::chrono::duration<double>::zero());
-    until = Clock::now() + std::chrono::ceil<Clock::duration>(rest);
-  }
-  return state->wait(until);
-}
-bool Run::cancel(Errc reason, std::string_view why) const {
-  RunState* state = state_of(*this, "cancel");
-  return state && state->cancel(reason, why);
-}
-bool Run::add_observer(Observer& observer) const { return state_ && state_->add_observer(observer); }
-bool Run::remove_observer(Observer& observer) const { return state_ && state_->remove_observer(observer); }
-void Run::before_user_code() const noexcept {
-  if (state_) state_->device().scheduler->before_user_code();
-}
-const std::exception_ptr& Run::failure() const noexcept {
-  static const std::exception_ptr none;
-  return state_ ? state_->failure() : none;
-}
-void Run::throw_if_failed() const {
-  if (state_ && state_->failure()) std::rethrow_exception(state_->failure());
-}
-OperationNode& Run::root() const noexcept { return state_ ? *state_->root() : *root_; }
-NodePtr Run::take_root() const noexcept { return state_ ? std::move(state_->root()) : std::move(root_); }
 
 }  // namespace tessera::detail

@@ -4,12 +4,54 @@
 #include "runtime/submit.hpp"
 
 #include <atomic>
+#include <coroutine>
+#include <utility>
+#include <vector>
 
 namespace tessera::detail {
 
 std::uint64_t next_task_id() noexcept {
   static std::atomic<std::uint64_t> last{0};
   return ++last;
+}
+
+namespace {
+
+// The coroutines that this thread resumes from each other.
+struct Resumptions {
+  static constexpr std::size_t most_nested = 16;
+  void* running = nullptr;  // the innermost
+  std::size_t nested = 0;
+  std::vector<std::coroutine_handle<>> put_off;
+
+  static thread_local Resumptions of_thread;
+};
+thread_local Resumptions Resumptions::of_thread;
+
+}  // namespace
+
+void resume_from(std::coroutine_handle<> from, std::coroutine_handle<> coroutine) {
+  Resumptions& mine = Resumptions::of_thread;
+  // Then nothing but ends of such calls comes before the outermost one goes on. Else somebody has resumed `from`, and
+  // goes on when this returns.
+  const bool is_inside = mine.running == from.address();
+  if (is_inside && mine.nested >= Resumptions::most_nested) {
+    mine.put_off.push_back(coroutine);
+    return;
+  }
+  void* const running = std::exchange(mine.running, coroutine.address());
+  const std::size_t nested = std::exchange(mine.nested, is_inside ? mine.nested + 1 : 1);
+  const std::size_t before = mine.put_off.size();
+  coroutine.resume();
+  while (!is_inside && mine.put_off.size() > before) {
+    const std::coroutine_handle<> next = mine.put_off.back();
+    mine.put_off.pop_back();
+    mine.running = next.address();
+    mine.nested = 1;
+    next.resume();
+  }
+  mine.running = running;
+  mine.nested = nested;
 }
 
 SyncDriver::SyncDriver() = default;

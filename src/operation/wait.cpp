@@ -39,21 +39,6 @@ std::vector<std::shared_ptr<RunState>> RunState::unfinished_inner() {
   return unfinished;
 }
 
-// This run and those inside of it, each before those inside of it, until the visitor returns true. They may be a
-// million, one in the other.
-template <class F>
-bool RunState::visit_inner(F&& visit) {
-  if (visit(*this)) return true;
-  std::vector<std::shared_ptr<RunState>> left = unfinished_inner();
-  while (!left.empty()) {
-    const std::shared_ptr<RunState> run = std::move(left.back());
-    left.pop_back();
-    if (visit(*run)) return true;
-    for (std::shared_ptr<RunState>& inner : run->unfinished_inner()) left.push_back(std::move(inner));
-  }
-  return false;
-}
-
 // A command of this run, or of one inside of it, that somebody can help with.
 Ref<Node> RunState::find_command(std::uint64_t* number, std::shared_ptr<RunState>* owner) {
   Ref<Node> found;

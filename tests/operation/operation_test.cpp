@@ -8,6 +8,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <memory>
 #include <stdexcept>
@@ -179,6 +181,130 @@ TEST_P(Operations, Parts_of_unzip_on_many_threads) {
   }
 }
 
+// Parts whose work waits until it may go on, and counts how often it is done.
+struct SlowParts {
+  std::atomic<int> begun = 0, went_on = 0;
+  std::atomic<bool> may_go_on = false;
+
+  auto operator()() {
+    const auto wait = [this](int x) {
+      ++begun;
+      begun.notify_all();
+      may_go_on.wait(false);
+      return x;
+    };
+    const auto go_on = [this](int x) { return ++went_on, x; };
+    return zip(value(1).map(wait).map(go_on), value(2), value(3)).unzip();
+  }
+  void wait_until_begun() const { begun.wait(0); }
+  void go_on() {
+    may_go_on = true;
+    may_go_on.notify_all();
+  }
+};
+
+TEST_P(Operations, Cancelling_the_part_of_unzip_that_does_the_work_leaves_it_to_the_others) {
+  SlowParts slow;
+  auto [a, b, c] = slow();
+  const Spawned<int> first = std::move(a).submit_on(device.stream());
+  slow.wait_until_begun();
+  Spawned<int> second = std::move(b).submit_on(device.stream());
+  EXPECT_TRUE(first.cancel());
+  slow.go_on();
+  EXPECT_EQ(second.wait(), 2);
+  EXPECT_TRUE(first.wait_for(10s));
+  EXPECT_EQ(first.poll(), Status::cancelled);
+  EXPECT_EQ(run(std::move(c)), 3);
+  EXPECT_EQ(slow.went_on, 1);
+}
+
+TEST_P(Operations, Cancelling_a_part_of_unzip_leaves_the_work_to_those_that_have_not_begun) {
+  SlowParts slow;
+  auto [a, b, c] = slow();
+  const Spawned<int> first = std::move(a).submit_on(device.stream());
+  slow.wait_until_begun();
+  first.cancel();
+  slow.go_on();
+  EXPECT_TRUE(first.wait_for(10s));
+  EXPECT_EQ(first.poll(), Status::cancelled);
+  EXPECT_EQ(run(std::move(b)), 2);
+  EXPECT_EQ(slow.went_on, 1);
+}
+
+TEST_P(Operations, A_part_of_unzip_that_waits_for_another_is_cancelled_at_once) {
+  SlowParts slow;
+  auto [a, b, c] = slow();
+  Spawned<int> first = std::move(a).submit_on(device.stream());
+  slow.wait_until_begun();
+  const Spawned<int> second = std::move(b).submit_on(device.stream());
+  EXPECT_TRUE(second.cancel());
+  EXPECT_TRUE(second.wait_for(10s));
+  EXPECT_EQ(second.poll(), Status::cancelled);
+  slow.go_on();
+  EXPECT_EQ(first.wait(), 1);
+}
+
+TEST_P(Operations, The_work_for_parts_of_unzip_stops_when_all_are_cancelled_or_dropped) {
+  SlowParts slow;
+  auto parts = slow();
+  const Spawned<int> first = std::get<0>(std::move(parts)).submit_on(device.stream());
+  slow.wait_until_begun();
+  const Spawned<int> second = std::get<1>(std::move(parts)).submit_on(device.stream());
+  {
+    const auto dropped = std::get<2>(std::move(parts));
+  }
+  first.cancel();
+  second.cancel();
+  slow.go_on();
+  EXPECT_TRUE(first.wait_for(10s));
+  EXPECT_TRUE(second.wait_for(10s));
+  EXPECT_EQ(first.poll(), Status::cancelled);
+  EXPECT_EQ(second.poll(), Status::cancelled);
+  EXPECT_EQ(slow.went_on, 0);
+}
+
+TEST_P(Operations, A_timeout_of_one_part_of_unzip_is_not_that_of_the_others) {
+  SlowParts slow;
+  auto [a, b, c] = slow();
+  Spawned<int> first = std::move(a).timeout(1ms).submit_on(device.stream());
+  slow.wait_until_begun();
+  std::this_thread::sleep_for(20ms);
+  slow.go_on();
+  expect_error(Errc::deadline_exceeded, "", [&] { first.wait(); });
+  EXPECT_EQ(run(std::move(b)), 2);
+}
+
+TEST_P(Operations, Cancelling_a_part_of_unzip_leaves_the_commands_to_the_others) {
+  for (int round = 0; round < 50; ++round) {
+    auto [a, b] = zip(full<float>({100'000}, 1), full<float>({100'000}, 2)).unzip();
+    const Spawned<std::vector<float>> first = std::move(a).to_host().submit_on(device.stream());
+    first.cancel();
+    EXPECT_EQ(run(std::move(b).to_host())[99'999], 2);
+  }
+}
+
+TEST_P(Operations, Parts_of_unzip_that_are_cancelled_on_many_threads_leave_the_others_alone) {
+  for (int round = 0; round < 100; ++round) {
+    std::atomic<int> runs = 0;
+    auto [a, b, c] = zip(full<float>({5000}, 1), value(2).map([&](int x) { return ++runs, x; }), value(3)).unzip();
+    std::thread one([&, op = std::move(a)]() mutable {
+      const Spawned<std::vector<float>> running = std::move(op).to_host().submit_on(device.stream());
+      if (round % 3 == 0) std::this_thread::yield();
+      running.cancel();
+      running.wait_for(10s);
+    });
+    std::thread two([&, op = std::move(b)]() mutable {
+      const Spawned<int> running = std::move(op).submit_on(device.stream());
+      if (round % 2 == 0) running.cancel();
+      running.wait_for(10s);
+    });
+    EXPECT_EQ(run(std::move(c)), 3);
+    one.join();
+    two.join();
+    EXPECT_EQ(runs, 1);
+  }
+}
+
 TEST_P(Operations, Each_part_of_unzip_carries_the_cause_of_a_failure) {
   auto [a, b] = zip(ones<float>({3}), value(1).map([](int) -> int { throw std::runtime_error("no luck"); })).unzip();
   EXPECT_THROW(run(std::move(a)), std::runtime_error);
@@ -265,6 +391,44 @@ TEST_P(Operations, Retry_tries_operations_with_others_inside_again) {
   EXPECT_EQ(run(value(1).map(at_the_third).retry(1).retry(1)), 1);
   calls = 0;
   EXPECT_EQ(run(full<float>({2}, 3).copy_to(device).to_host().map(at_the_third).retry(5)), std::vector<float>(2, 3));
+}
+
+TEST_P(Operations, Retry_does_the_work_for_parts_of_unzip_again_once_for_all) {
+  std::atomic<int> tries = 0;
+  const auto fail_twice = [&](int x) { return ++tries < 3 ? throw std::runtime_error("no luck") : x; };
+  auto [a, b, c] = zip(value(1).map(fail_twice), ones<float>({3}), value(5)).unzip();
+  auto [one, ones_of_it] = run(zip(std::move(a), std::move(b).to_host()).retry(2));
+  EXPECT_EQ(one, 1);
+  EXPECT_EQ(ones_of_it, std::vector<float>(3, 1));
+  EXPECT_EQ(tries, 3);
+  EXPECT_EQ(run(std::move(c)), 5);
+  EXPECT_EQ(tries, 3);
+}
+
+TEST(Operation, Retry_does_the_work_for_a_part_of_unzip_again_if_the_device_has_failed) {
+  const Device faulty = Device::simulated({.seed = 1, .faults = {{.command = 1}}});
+  auto [z, x, y] = zip(empty<float>({5000}), full<float>({5000}, 1), full<float>({5000}, 2)).apply(add_kernel).unzip();
+  EXPECT_EQ(std::move(z).to_host().retry(2).sync_on(faulty.stream()), std::vector<float>(5000, 3));
+}
+
+TEST_P(Operations, A_part_of_unzip_that_is_retried_has_its_value_each_time) {
+  std::atomic<int> made = 0, tries = 0;
+  auto [a, b] = zip(ones<float>({3}), value(1).map([&](int x) { return ++made, x; })).unzip();
+  EXPECT_EQ(run(std::move(b)), 1);
+  const auto fail_once = [&](std::vector<float> values) {
+    return ++tries < 2 ? throw std::runtime_error("no luck") : values;
+  };
+  EXPECT_EQ(run(std::move(a).to_host().map(fail_once).retry(2)), std::vector<float>(3, 1));
+  EXPECT_EQ(made, 1);
+}
+
+TEST_P(Operations, Retry_tries_when_any_again) {
+  std::atomic<int> tries = 0;
+  const auto fail_until_third = [&](int x) { return ++tries < 6 ? throw std::runtime_error("no luck") : x; };
+  std::vector<DeviceOperation<int>> some;
+  for (int i = 0; i < 2; ++i) some.push_back(value(7).map(fail_until_third));
+  EXPECT_EQ(run(when_any(std::move(some)).retry(2)).second, 7);
+  EXPECT_GE(tries, 6);
 }
 
 TEST_P(Operations, Retry_counts_a_timeout_inside_as_a_failure) {
@@ -640,6 +804,111 @@ TEST_P(Operations, A_graph_that_pins_too_much_memory_is_cut_and_run) {
   }
   const Tensor<float> sum = std::move(operation).sync_on(small.stream());
   EXPECT_EQ(sum.buffer().map_read<float>()[5], 100);
+}
+
+// A device with room for 32 tensors, and graphs of 1,600: what does not fit at once is evaluated in pieces.
+class SmallMemory : public testing::Test {
+ protected:
+  using Op = DeviceOperation<Tensor<float>>;
+  static constexpr std::int64_t size = 65'536;
+  static constexpr int count = 1600;
+
+  SmallMemory() { device.set_memory_limit(32 * size * sizeof(float)); }
+  template <class T>
+  auto run(DeviceOperation<T> operation) {
+    return std::move(operation).sync_on(device.stream());
+  }
+  static Op sum(Op x, Op y) { return add_kernel(empty<float>({size}), std::move(x), std::move(y)); }
+  // All of them in a balanced tree.
+  template <class F>
+  static Op tree(std::vector<Op> operations, F combine) {
+    while (operations.size() > 1) {
+      std::vector<Op> pairs;
+      for (std::size_t i = 0; i + 1 < operations.size(); i += 2) {
+        pairs.push_back(combine(std::move(operations[i]), std::move(operations[i + 1])));
+      }
+      if (operations.size() % 2 != 0) pairs.push_back(std::move(operations.back()));
+      operations = std::move(pairs);
+    }
+    return std::move(operations[0]);
+  }
+  template <class F>
+  static auto many(F make, int how_many = count) {
+    std::vector<decltype(make(0))> operations;
+    for (int i = 0; i < how_many; ++i) operations.push_back(make(i));
+    return operations;
+  }
+  static Op from_host_one(int) { return from_host(std::vector<float>(size, 1)); }
+  static Op full_of(int i) { return full<float>({size}, static_cast<float>(i)); }
+
+  Device device = Device::simulated({.seed = 9, .workers = 2});
+};
+
+TEST_F(SmallMemory, Holds_a_chain) {
+  Op chain = full_of(0);
+  for (int i = 0; i < count; ++i) chain = sum(std::move(chain), full_of(1));
+  EXPECT_EQ(run(std::move(chain).to_host())[5], count);
+}
+
+TEST_F(SmallMemory, Holds_a_chain_of_what_the_host_brings) {
+  Op chain = full_of(0);
+  for (int i = 0; i < count; ++i) chain = sum(std::move(chain), from_host_one(i));
+  EXPECT_EQ(run(std::move(chain).to_host())[5], count);
+}
+
+TEST_F(SmallMemory, Holds_a_tree) {
+  EXPECT_EQ(run(tree(many([](int) { return full_of(1); }), sum).to_host())[5], count);
+}
+
+TEST_F(SmallMemory, Holds_a_tree_of_what_the_host_brings) {
+  EXPECT_EQ(run(tree(many(from_host_one), sum).to_host())[5], count);
+}
+
+TEST_F(SmallMemory, Holds_many_copies_for_the_host) {
+  const auto copies = run(when_all(many([](int i) { return full_of(i).to_host(); })));
+  ASSERT_EQ(copies.size(), std::size_t{count});
+  for (int i = 0; i < count; ++i) EXPECT_EQ(copies[static_cast<std::size_t>(i)][7], i);
+}
+
+TEST_F(SmallMemory, Holds_many_maps) {
+  const auto first = [](const Tensor<float>& tensor) { return tensor.buffer().map_read<float>()[0]; };
+  const auto values = run(when_all(many([&](int i) { return full_of(i).map(first); })));
+  ASSERT_EQ(values.size(), std::size_t{count});
+  for (int i = 0; i < count; ++i) EXPECT_EQ(values[static_cast<std::size_t>(i)], i);
+}
+
+TEST_F(SmallMemory, Holds_many_branches_that_go_on_after_a_map) {
+  const auto twice = [](Tensor<float> tensor) {
+    auto shared = std::move(tensor).shared();
+    return add_kernel(empty<float>({size}), shared, shared);
+  };
+  const auto pass = [](Tensor<float> tensor) { return tensor; };
+  const auto copies =
+      run(when_all(many([&](int i) { return full_of(i).map(pass).then(twice).map(pass).then(twice).to_host(); })));
+  for (int i = 0; i < count; ++i) EXPECT_EQ(copies[static_cast<std::size_t>(i)][7], 4 * i);
+}
+
+TEST_F(SmallMemory, Holds_many_operations_inside_of_others) {
+  const auto copies = run(when_all(many([](int i) { return full_of(i).to_host().timeout(100s); })));
+  for (int i = 0; i < count; ++i) EXPECT_EQ(copies[static_cast<std::size_t>(i)][7], i);
+}
+
+TEST_F(SmallMemory, Holds_products_one_by_one_that_do_not_fit_at_once) {
+  // Sums are fused; the operands of products need memory, whichever are planned together.
+  constexpr std::int64_t side = 256;
+  const auto product = [](Op x, Op y) {
+    auto [z, left, right] = zip(empty<float>({side, side}), std::move(x), std::move(y)).apply("matmul").unzip();
+    return std::move(z);
+  };
+  Op products = tree(many([](int) { return full<float>({side, side}, 1.0F / side); }, 200), product);
+  EXPECT_EQ(run(std::move(products).to_host())[5], 1.0F / side);
+}
+
+TEST_F(SmallMemory, Says_so_if_it_cannot_hold_it) {
+  expect_error(Errc::out_of_memory, "limit", [&] { run(when_all(many(full_of, 33))); });
+  expect_error(Errc::out_of_memory, "limit", [&] { run(full<float>({33 * size}, 1).to_host()); });
+  expect_error(Errc::out_of_memory, "limit", [&] { run(when_all(many(from_host_one, 33))); });
+  EXPECT_EQ(run(when_all(many(full_of, 31))).size(), 31U);
 }
 
 TEST_P(Operations, What_was_used_cannot_be_used_again) {

@@ -215,7 +215,90 @@ Task<int> depth(int levels) {
   co_return 1 + co_await depth(levels - 1);
 }
 
-TEST(Task, Recursion_of_some_thousands) { EXPECT_EQ(sync_wait(depth(5000)), 5000); }
+Task<int> depth_without_waiting(int levels) {
+  if (levels == 0) co_return 0;
+  co_return 1 + co_await depth_without_waiting(levels - 1);
+}
+
+TEST(Task, Hundreds_of_thousands_that_await_each_other_need_no_stack) {
+  EXPECT_EQ(sync_wait(depth(300'000)), 300'000);
+  EXPECT_EQ(sync_wait(depth_without_waiting(300'000)), 300'000);
+  EXPECT_EQ(spawn(depth(300'000)).wait(), 300'000);
+}
+
+TEST(Task, A_failure_comes_out_of_a_hundred_thousand) {
+  struct Body {
+    static Task<int> fail_at(int levels) {
+      if (levels == 0) co_return co_await value(0).map([](int) -> int { throw std::runtime_error("deep"); });
+      co_return co_await fail_at(levels - 1);
+    }
+  };
+  EXPECT_THROW(sync_wait(Body::fail_at(100'000)), std::runtime_error);
+}
+
+TEST(Task, Hundreds_of_thousands_that_await_each_other_are_dropped_from_the_inside) {
+  // Each looks at what the one that awaits it holds.
+  struct Level {
+    const int number;
+    const Level* const outer;
+    int* const dropped;
+    ~Level() {
+      EXPECT_TRUE(!outer || outer->number == number - 1);
+      ++*dropped;
+    }
+  };
+  struct Body {
+    static Task<void> wait(Gate& gate, int levels, const Level* outer, int* dropped) {
+      const Level level{outer ? outer->number + 1 : 0, outer, dropped};
+      if (levels == 0) {
+        auto operation = value(0).map(gate.function());
+        co_await std::move(operation);
+      } else {
+        co_await wait(gate, levels - 1, &level, dropped);
+      }
+    }
+  };
+  constexpr int levels = 300'000;
+  Gate gate;
+  int dropped = 0;
+  {
+    const Task<void> task = Body::wait(gate, levels, nullptr, &dropped);
+    task.handle().resume();
+    gate.wait();
+  }
+  gate.is_open = true;
+  EXPECT_EQ(dropped, levels + 1);
+}
+
+TEST(Task, May_be_awaited_by_a_coroutine_that_somebody_resumes_and_waits_for) {
+  // Sixteen tasks around it: what is put off would be put off for ever.
+  struct Own {
+    struct promise_type {
+      Own get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+      std::suspend_always initial_suspend() noexcept { return {}; }
+      std::suspend_always final_suspend() noexcept { return {}; }
+      void return_value(int given) noexcept { value = given; }
+      void unhandled_exception() noexcept { std::terminate(); }
+      int value = 0;
+    };
+    std::coroutine_handle<promise_type> coroutine;
+    int get() const {
+      coroutine.resume();
+      EXPECT_TRUE(coroutine.done());
+      const int value = coroutine.promise().value;
+      coroutine.destroy();
+      return value;
+    }
+  };
+  struct Body {
+    static Own own() { co_return co_await depth_without_waiting(100); }
+    static Task<int> around(int levels) {
+      if (levels == 0) co_return own().get();
+      co_return co_await around(levels - 1);
+    }
+  };
+  for (int levels = 0; levels < 40; ++levels) EXPECT_EQ(sync_wait(Body::around(levels)), 100);
+}
 
 TEST(Task, Awaits_commands) {
   for (const unsigned workers : {0U, 2U}) {
