@@ -108,7 +108,8 @@ class Grouping {
         graph_(versions_.graph),
         values_(values),
         most_buffers_(most_buffers),
-        writer_(graph_.buffers.size()) {
+        writer_(graph_.buffers.size()),
+        pieces_(graph_.stages.size()) {
     find_readers();
   }
 
@@ -123,9 +124,10 @@ class Grouping {
   };
 
   void find_readers();
+  const Piece& piece_of(std::size_t number);
   Piece piece_of(std::size_t number, const Views& views) const;
   Piece rebuilt(const std::vector<std::size_t>& stages, const Views& views) const;
-  Piece from_the_end(const std::vector<std::size_t>& stages) const;
+  Piece from_the_end(const std::vector<std::size_t>& stages);
   static std::string join(Piece& reader, std::size_t input, const Piece& writer);
   bool align(Piece& reader, std::size_t input, Piece& writer) const;
   std::string obstacle(const Made& writer, std::size_t place, std::size_t buffer) const;
@@ -133,7 +135,7 @@ class Grouping {
   std::string fuse_input(Piece& reader, std::size_t input);
   void add_kernel(std::size_t stage);
   void merge_axes(Piece& piece) const;
-  Group finished(Made& made) const;
+  Group finished(Made& made);
   bool is_same_memory(std::size_t a, std::size_t b) const { return versions_.memory[a] == versions_.memory[b]; }
   void put_memory(std::vector<std::size_t>& versions) const;
 
@@ -145,6 +147,7 @@ class Grouping {
   std::size_t segment_ = 0;
   std::vector<std::optional<std::size_t>> writer_;    // by buffer: a place in made_
   std::vector<std::vector<std::size_t>> readers_of_;  // by buffer: stages
+  std::vector<std::optional<Piece>> pieces_;          // by stage: as they are, once they were asked for
 };
 
 void Grouping::find_readers() {
@@ -154,6 +157,13 @@ void Grouping::find_readers() {
       if (!has(readers_of_[use.buffer], s)) readers_of_[use.buffer].push_back(s);
     }
   }
+}
+
+// A stage by itself. Tracing its kernel is most of what grouping costs, so it is done once.
+const Piece& Grouping::piece_of(std::size_t number) {
+  std::optional<Piece>& piece = pieces_[number];
+  if (!piece) piece = piece_of(number, {});
+  return *piece;
 }
 
 Piece Grouping::piece_of(std::size_t number, const Views& views) const {
@@ -203,19 +213,19 @@ Piece Grouping::rebuilt(const std::vector<std::size_t>& stages, const Views& vie
 
 // The stages as one, beginning with the last: so each knows what of its output is read, and computes no more. Nothing
 // if that cannot be.
-Piece Grouping::from_the_end(const std::vector<std::size_t>& stages) const {
+Piece Grouping::from_the_end(const std::vector<std::size_t>& stages) {
   std::map<std::size_t, std::size_t> writers;  // by buffer
   for (const std::size_t stage : stages) {
     writers.emplace(graph_.stages[stage].outputs.front().buffer, stage);
   }
-  Piece piece = piece_of(stages.back(), {});
+  Piece piece = piece_of(stages.back());
   for (std::size_t input = 1; input < piece.code.buffers.size();) {
     const auto found = writers.find(piece.code.buffers[input]);
     if (found == writers.end()) {
       ++input;
       continue;
     }
-    const Piece writer = piece_of(found->second, {});
+    const Piece& writer = piece_of(found->second);
     if (piece.code.shapes[input] != writer.code.shapes[0] || !join(piece, input, writer).empty()) return {};
     input = 1;
   }
@@ -382,7 +392,7 @@ std::string Grouping::fuse_input(Piece& reader, std::size_t input) {
 }
 
 void Grouping::add_kernel(std::size_t stage) {
-  Piece piece = piece_of(stage, {});
+  Piece piece = piece_of(stage);
   std::string reason;
   for (const Use& use : graph_.stages[stage].inputs) {
     const auto found = std::find(piece.code.buffers.begin() + 1, piece.code.buffers.end(), use.buffer);
@@ -439,7 +449,7 @@ void Grouping::put_memory(std::vector<std::size_t>& versions) const {
   }
 }
 
-Group Grouping::finished(Made& made) const {
+Group Grouping::finished(Made& made) {
   Group group = std::move(made.group);
   put_memory(group.inputs);
   put_memory(group.outputs);

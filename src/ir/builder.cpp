@@ -28,8 +28,9 @@ std::size_t hash_of(const Op& op) {
   return hash;
 }
 
-// But for where they stand. Bits of numbers are compared: 0 and -0 differ.
-bool is_same(const Op& a, Op b) {
+// But for where they stand: the second, which has no place yet, is put beside the first. Bits of numbers are compared:
+// 0 and -0 differ.
+bool is_same(const Op& a, Op& b) {
   b.region = a.region;
   return std::bit_cast<std::uint64_t>(a.number) == std::bit_cast<std::uint64_t>(b.number) && a == b;
 }

@@ -29,8 +29,10 @@ class Verifier {
   [[noreturn]] void wrong(Id id, std::string_view what) const {
     fail(program_, text("%", id, " (", to_string(program_[id].code), "): ", what));
   }
-  void require(bool holds, Id id, std::string_view what) const {
-    if (!holds) wrong(id, what);
+  // The message is put together only if it is needed: programs are verified each time that one is traced.
+  template <class... Part>
+  void require(bool holds, Id id, const Part&... what) const {
+    if (!holds) wrong(id, text(what...));
   }
   bool is_index(Id id) const { return program_[id].type == Type::s64 && program_[id].shape.empty(); }
 
@@ -104,9 +106,9 @@ void Verifier::check_region(int number, std::vector<bool>& is_placed) const {
 
 void Verifier::check_references(Id id) const {
   const auto check = [&](Id other) {
-    require(other >= 0 && other < id, id, text("it uses %", other, ", which is not made before it"));
+    require(other >= 0 && other < id, id, "it uses %", other, ", which is not made before it");
     require(is_inside(program_[id].region, program_[other].region), id,
-            text("it uses %", other, ", which is made inside of a loop"));
+            "it uses %", other, ", which is made inside of a loop");
     require(program_[other].code != Code::loop || program_[id].code == Code::result, id, "a loop is no value");
   };
   std::ranges::for_each(program_[id].operands, check);
@@ -181,10 +183,10 @@ void Verifier::check_load(Id id) const {
 void Verifier::check_pointwise(Id id) const {
   const Op& op = program_[id];
   const std::size_t count = is_binary(op.code) ? 2 : op.code == Code::select || op.code == Code::fma ? 3 : 1;
-  require(op.operands.size() == count, id, text("it takes ", count, " operands"));
+  require(op.operands.size() == count, id, "it takes ", count, " operands");
   const Type type = result_type(program_, op.code, op.operands);
   const bool converts = op.code == Code::convert || op.code == Code::nearest;
-  require(converts || op.type == type, id, text("it is of type ", to_string(type)));
+  require(converts || op.type == type, id, "it is of type ", to_string(type));
   require(is_same_shape(program_, op.shape, meet(program_, op.operands)), id, "it has the shape of its operands");
 }
 
@@ -274,9 +276,10 @@ void Verifier::check_loop(Id id) const {
     const Id next = body.results[i - 1];
     require(next >= 0 && next < id && is_inside(op.index, program_[next].region), id, "its body returns what it has");
     require(program_[body.arguments[i]].index == static_cast<int>(i), id, "arguments are numbered in order");
-    require(is_like(op.operands[i], body.arguments[i]) && is_like(op.operands[i], next), id,
-            text("it carries a tile of ", value_text(program_, op.operands[i]), " and its body returns one of ",
-                 value_text(program_, next)));
+    if (!is_like(op.operands[i], body.arguments[i]) || !is_like(op.operands[i], next)) {
+      wrong(id, text("it carries a tile of ", value_text(program_, op.operands[i]), " and its body returns one of ",
+                     value_text(program_, next)));
+    }
   }
 }
 
@@ -289,7 +292,7 @@ void Verifier::check_store() const {
   require(store.operands.size() == 1, last, "it takes one operand");
   const Buffer& output = program_.buffers.front();
   require(program_[store.operands[0]].type == output.type && store.type == output.type, last,
-          text("the output is of type ", to_string(output.type)));
+          "the output is of type ", to_string(output.type));
   require(static_cast<int>(store.shape.size()) == output.rank(), last, "it has the shape of the tile");
   for (std::size_t axis = 0; axis < store.shape.size(); ++axis) {
     const Op& extent = program_[store.shape[axis]];
