@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <coroutine>
@@ -548,7 +549,9 @@ TEST_F(PipelineRuns, Coroutines_await_them) {
   while (steps < 2) std::this_thread::yield();
 }
 
-// How many allocations 100 replays make, after some to warm up.
+// How many allocations 100 replays make, after some to warm up: the fewest of ten times. With several threads a node may
+// get a role that it never had and make room for it, the later the busier the machine is; what each replay allocates is
+// there every time.
 std::size_t allocations_of(Pipeline& pipeline, const Bindings& bindings, bool one_by_one) {
   std::vector<Command> commands(100);
   const auto replay = [&] {
@@ -560,9 +563,13 @@ std::size_t allocations_of(Pipeline& pipeline, const Bindings& bindings, bool on
     commands.assign(100, Command());
   };
   for (int i = 0; i < 30; ++i) replay();
-  const std::size_t before = test::allocations();
-  replay();
-  return test::allocations() - before;
+  std::size_t fewest = ~std::size_t{0};
+  for (int i = 0; i < 10; ++i) {
+    const std::size_t before = test::allocations();
+    replay();
+    fewest = std::min(fewest, test::allocations() - before);
+  }
+  return fewest;
 }
 
 TEST_F(PipelineRuns, Replays_allocate_nothing) {
@@ -580,11 +587,8 @@ TEST_F(PipelineRuns, Replays_allocate_nothing) {
     for (int i = 0; i < 12; ++i) many.add("grayscale", {sharp}, device.zeros({side, side}, u8));
     const Buffer frame = device.zeros(shape, u8);
     const Binding frame_binding("in", frame), sigma_binding("sigma", 2.0);
-    // With several threads, and more with many runs under way, a node may get a role that it never had and make room
-    // for it.
-    const std::size_t most = side == 2 ? 0 : 3;
-    EXPECT_LE(allocations_of(many, {frame_binding}, true), most) << side;
-    EXPECT_LE(allocations_of(many, {frame_binding, sigma_binding}, true), most) << side;
+    EXPECT_EQ(allocations_of(many, {frame_binding}, true), 0U) << side;
+    EXPECT_EQ(allocations_of(many, {frame_binding, sigma_binding}, true), 0U) << side;
     EXPECT_LT(allocations_of(many, {frame_binding}, false), 100U) << side;
   }
 }
