@@ -1,4 +1,4 @@
-# cmake -DCOMPILER=… -DINCLUDE=… -DSOURCE=… -P check.cmake
+# cmake -DCOMPILER=… -DINCLUDE=… -DHEADERS=… -DSOURCE=… -P check.cmake
 # The source must not compile, and the first error that the user sees must be its line "// Error: …". As a control, it
 # must compile with -DFIXED.
 file(STRINGS ${SOURCE} expected REGEX "^// Error: " LIMIT_COUNT 1)
@@ -6,7 +6,7 @@ if(NOT expected)
   message(FATAL_ERROR "${SOURCE} has no line \"// Error: …\"")
 endif()
 string(REPLACE "// Error: " "" expected "${expected}")
-set(command ${COMPILER} -std=c++20 -fsyntax-only -fdiagnostics-color=never -I${INCLUDE} ${SOURCE})
+set(command ${COMPILER} -std=c++20 -fsyntax-only -fdiagnostics-color=never -I${HEADERS} -I${INCLUDE} ${SOURCE})
 
 execute_process(COMMAND ${command} -DFIXED RESULT_VARIABLE result ERROR_VARIABLE output)
 if(NOT result EQUAL 0)
