@@ -107,8 +107,8 @@ void Verifier::check_region(int number, std::vector<bool>& is_placed) const {
 void Verifier::check_references(Id id) const {
   const auto check = [&](Id other) {
     require(other >= 0 && other < id, id, "it uses %", other, ", which is not made before it");
-    require(is_inside(program_[id].region, program_[other].region), id,
-            "it uses %", other, ", which is made inside of a loop");
+    require(is_inside(program_[id].region, program_[other].region), id, "it uses %", other,
+            ", which is made inside of a loop");
     require(program_[other].code != Code::loop || program_[id].code == Code::result, id, "a loop is no value");
   };
   std::ranges::for_each(program_[id].operands, check);
@@ -291,8 +291,8 @@ void Verifier::check_store() const {
   const Op& store = program_[last];
   require(store.operands.size() == 1, last, "it takes one operand");
   const Buffer& output = program_.buffers.front();
-  require(program_[store.operands[0]].type == output.type && store.type == output.type, last,
-          "the output is of type ", to_string(output.type));
+  require(program_[store.operands[0]].type == output.type && store.type == output.type, last, "the output is of type ",
+          to_string(output.type));
   require(static_cast<int>(store.shape.size()) == output.rank(), last, "it has the shape of the tile");
   for (std::size_t axis = 0; axis < store.shape.size(); ++axis) {
     const Op& extent = program_[store.shape[axis]];

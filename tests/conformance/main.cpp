@@ -163,12 +163,13 @@ std::string types_of(const Tally& tally) {
 void write_matrix(const Options& options) {
   std::FILE* file = std::fopen(options.matrix.c_str(), "w");
   if (!file) throw std::runtime_error("cannot write " + options.matrix);
-  std::fprintf(file,
-               "# Kernels and devices\n\nWhich types of output each device takes, written by "
-               "`tessera_conformance --matrix`: all that is listed gives\nthe reference interpreter's answer there. A device "
-               "without arithmetic of 64 bits copies, fills and keeps such types all the same: its\n`cast` takes them from "
-               "themselves only.\n\n"
-               "| kernel |");
+  std::fputs(
+      "# Kernels and devices\n\n"
+      "Which types of output each device takes, written by `tessera_conformance --matrix`: all that is listed gives\n"
+      "the reference interpreter's answer there. A device without arithmetic of 64 bits copies, fills and keeps such\n"
+      "types all the same: its `cast` takes them from themselves only.\n\n"
+      "| kernel |",
+      file);
   for (const std::string& device : options.devices) std::fprintf(file, " %s |", device.c_str());
   std::fprintf(file, "\n|---|");
   for (std::size_t i = 0; i < options.devices.size(); ++i) std::fprintf(file, "---|");

@@ -549,9 +549,9 @@ TEST_F(PipelineRuns, Coroutines_await_them) {
   while (steps < 2) std::this_thread::yield();
 }
 
-// How many allocations 100 replays make, after some to warm up: the fewest of ten times. With several threads a node may
-// get a role that it never had and make room for it, the later the busier the machine is; what each replay allocates is
-// there every time.
+// How many allocations 100 replays make, after some to warm up: the fewest of ten times. With several threads a node
+// may get a role that it never had and make room for it, the later the busier the machine is; what each replay
+// allocates is there every time.
 std::size_t allocations_of(Pipeline& pipeline, const Bindings& bindings, bool one_by_one) {
   std::vector<Command> commands(100);
   const auto replay = [&] {
