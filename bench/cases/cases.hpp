@@ -35,6 +35,7 @@ template <class T>
 Sides matmul(int size);                      // GFLOP/s; float, double, std::int32_t
 Sides softmax(int rows, int columns);        // GB/s
 Sides row_sums(int rows, int columns);       // GB/s
+Sides sum_of_all(std::size_t elements);      // GB/s
 Sides gaussian_blur(int width, int height);  // millions of pixels a second
 
 // Pipelines, replayed. ns of ten stages over a cache line; TBB: a prebuilt flow_graph of ten empty nodes.

@@ -147,6 +147,15 @@ Sides row_sums(int rows, int columns) {
                         1e-3);
 }
 
+Sides sum_of_all(std::size_t elements) {
+  const Buffer input = random_buffer<float>(Shape(elements), 1);
+  const Buffer output = device().zeros({1});
+  const SumOfAll work{address<float>(input), address<float>(output), elements};
+  return contest<float>(1.0 * sizeof(float) * static_cast<double>(elements),
+                        {our_sum_of_all(input, output), openmp::sum_of_all(work), eigen::sum_of_all(work)}, {input},
+                        output, 1e-6 * static_cast<double>(elements));
+}
+
 Sides gaussian_blur(int width, int height) {
   constexpr int radius = 3;
   constexpr double sigma = 1.5;

@@ -32,6 +32,10 @@ Call our_row_sums(const tessera::Buffer& input, const tessera::Buffer& output) {
   return [=] { device().run("reduce_sum", {input}, output, {{"axis", 1}}); };
 }
 
+Call our_sum_of_all(const tessera::Buffer& input, const tessera::Buffer& output) {
+  return [=] { device().run("reduce_sum", {input}, output, {{"axis", 0}}); };
+}
+
 Call our_gaussian_blur(const tessera::Buffer& input, const tessera::Buffer& output, int radius, double sigma) {
   return [=] { device().run("gaussian_blur", {input}, output, {{"radius", radius}, {"sigma", sigma}}); };
 }

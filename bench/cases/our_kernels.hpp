@@ -12,6 +12,7 @@ Call our_add_relu_scale(const tessera::Device& device, const tessera::Buffer& a,
 Call our_matmul(const tessera::Buffer& a, const tessera::Buffer& b, const tessera::Buffer& c);
 Call our_softmax(const tessera::Buffer& input, const tessera::Buffer& output);
 Call our_row_sums(const tessera::Buffer& input, const tessera::Buffer& output);
+Call our_sum_of_all(const tessera::Buffer& input, const tessera::Buffer& output);
 Call our_gaussian_blur(const tessera::Buffer& input, const tessera::Buffer& output, int radius, double sigma);
 
 }  // namespace bench

@@ -66,4 +66,11 @@ Call row_sums(const Rows& work) {
   };
 }
 
+Call sum_of_all(const SumOfAll& work) {
+  return [work] {
+    const Eigen::TensorMap<const Eigen::Tensor<float, 1>> x(work.input, static_cast<Eigen::Index>(work.elements));
+    Eigen::TensorMap<Eigen::Tensor<float, 0>>(work.output).device(pool()) = x.sum();
+  };
+}
+
 }  // namespace bench::eigen

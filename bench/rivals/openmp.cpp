@@ -33,4 +33,14 @@ Call matmul(const Matmul<std::int32_t>& work) {
   };
 }
 
+Call sum_of_all(const SumOfAll& work) {
+  return [work] {
+    const float* x = work.input;
+    float sum = 0;
+#pragma omp parallel for simd num_threads(rival_threads) schedule(static) reduction(+ : sum)
+    for (std::size_t i = 0; i < work.elements; ++i) sum += x[i];
+    *work.output = sum;
+  };
+}
+
 }  // namespace bench::openmp

@@ -38,6 +38,13 @@ struct Rows {
   int columns;
 };
 
+// To one value.
+struct SumOfAll {
+  const float* input;
+  float* output;
+  std::size_t elements;
+};
+
 // Four bytes a pixel.
 struct Blur {
   const std::uint8_t* input;
@@ -58,6 +65,7 @@ Call add_relu_scale(const AddReluScale& work);
 namespace openmp {
 Call add_relu_scale(const AddReluScale& work);
 Call matmul(const Matmul<std::int32_t>& work);
+Call sum_of_all(const SumOfAll& work);
 }  // namespace openmp
 
 namespace eigen {
@@ -65,6 +73,7 @@ Call add_relu_scale(const AddReluScale& work);
 Call matmul(const Matmul<std::int32_t>& work);
 Call softmax(const Rows& work);
 Call row_sums(const Rows& work);
+Call sum_of_all(const SumOfAll& work);
 }  // namespace eigen
 
 namespace onednn {

@@ -247,6 +247,16 @@ void Analysis::find_depth() {
 
 namespace {
 
+// Whether an index is begin + iota of the part that the program goes along, of an axis where all of that is.
+bool is_in_part(const Program& program, const Op& index, const ir::Part::Axis& axis) {
+  const ir::Part& part = program.part;
+  if (index.code != Code::add || std::ranges::find(part.inside, axis) == part.inside.end()) return false;
+  const Op &begin = program[index.operands[0]], &place = program[index.operands[1]];
+  if (begin.code != Code::scalar || begin.index != part.begin || place.code != Code::iota) return false;
+  const Op& extent = program[place.shape[static_cast<std::size_t>(place.axis)]];
+  return extent.code == Code::dim && extent.index == part.extent;
+}
+
 // Whether the index of a load surely is inside of the buffer.
 bool is_inside(const Program& program, Id index, int buffer, int axis, const std::vector<bool>& is_clipped) {
   const Op& op = program[index];
@@ -261,6 +271,7 @@ bool is_inside(const Program& program, Id index, int buffer, int axis, const std
   if (ir::is_constant(program, index, value)) return value >= 0 && value < known;
   if (op.code == Code::iota) return is_dim(op.shape[static_cast<std::size_t>(op.axis)]);
   if (op.code != Code::add) return false;
+  if (is_in_part(program, op, {buffer, axis})) return true;
   // origin + iota, of a tile that ends with the output, along an axis as long as the output's.
   for (std::size_t side = 0; side < 2; ++side) {
     const Op& origin = program[op.operands[side]];

@@ -73,6 +73,7 @@ class Key {
       add(same.buffer, same.axis, same.output_axis, same.factor);
     }
     add(program.tile);
+    add(program.part.begin, program.part.extent, program.part.inside);
   }
   core::Hash128 hash() const { return core::hash128(std::as_bytes(std::span(bytes_))); }
 

@@ -24,19 +24,19 @@ class Executable {
   // Whether pieces() and launch() need not wait for a compiler.
   bool is_ready() const noexcept { return is_ready_.load(std::memory_order_acquire); }
   // Whether pieces are best begun in their order, since neighbours share what they read; once it is ready.
-  bool is_in_order() const noexcept { return is_in_order_; }
+  bool is_in_order() const noexcept { return is_in_order_.load(std::memory_order_relaxed); }
 
  protected:
   Executable() = default;
   ~Executable() = default;
   void set_ready(bool is_in_order = false) noexcept {
-    is_in_order_ = is_in_order;
+    is_in_order_.store(is_in_order, std::memory_order_relaxed);
     is_ready_.store(true, std::memory_order_release);
   }
 
  private:
   std::atomic<bool> is_ready_{false};
-  bool is_in_order_ = false;
+  std::atomic<bool> is_in_order_{false};
 };
 
 // One call of an executable: addresses in the device's memory, extents, and the scalars' bits. What most calls have
@@ -49,6 +49,7 @@ struct Launch {
   std::int64_t elements = 0;                     // of the output
   std::int64_t bytes = 0;                        // read and written
   std::uint64_t command = 0;                     // the command's id, for messages
+  std::byte* partial = nullptr;                  // memory for partial results, see Driver::partial_bytes
 };
 
 // Launches that are started together, each after those before it, made ready to be started many times.
@@ -98,6 +99,12 @@ class Driver {
   virtual std::int64_t pieces(const Launch& launch) = 0;
   // Does one piece on the calling thread. Throws Error as pieces() does, and if the device fails.
   virtual void launch(const Launch& launch, std::int64_t piece) = 0;
+  // A launch may be worth doing in another way, whose pieces leave partial results in the host's memory and whose
+  // output is made of them in the end. How many bytes they take; 0: it is not. Asked before pieces(). Who gives the
+  // launch that memory, as `partial`, calls finish() when all pieces are done. May compile, and throws, as pieces()
+  // does.
+  virtual std::size_t partial_bytes(const Launch&) { return 0; }
+  virtual void finish(const Launch&) {}
 
   // A device that works by itself has a queue: then the runtime starts launches instead of doing pieces of them.
   virtual bool has_queue() const noexcept { return false; }

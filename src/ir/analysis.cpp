@@ -203,7 +203,7 @@ bool is_same_code(const Program& a, const Program& b) {
   return std::ranges::equal(a.buffers, b.buffers, is_same_buffer) &&
          std::ranges::equal(a.scalars, b.scalars, is_same_scalar) && std::ranges::equal(a.ops, b.ops, is_same_op) &&
          std::ranges::equal(a.regions, b.regions, is_same_region) && a.same_extents == b.same_extents &&
-         a.tile == b.tile && a.whole == b.whole && is_same_idiom(a.idiom, b.idiom);
+         a.tile == b.tile && a.whole == b.whole && a.part == b.part && is_same_idiom(a.idiom, b.idiom);
 }
 
 std::size_t hash_code(const Program& program) {

@@ -153,6 +153,20 @@ struct SameExtent {
   friend bool operator==(const SameExtent&, const SameExtent&) = default;
 };
 
+// For a program that goes along a part of an axis: the part begins at the scalar number `begin` and is as long as the
+// buffer `extent`, which has one axis and is never read. Of these axes all of the part is there.
+struct Part {
+  struct Axis {
+    int buffer = 0;
+    int axis = 0;
+    friend bool operator==(const Axis&, const Axis&) = default;
+  };
+  int begin = -1;
+  int extent = -1;
+  std::vector<Axis> inside = {};
+  friend bool operator==(const Part&, const Part&) = default;
+};
+
 struct Program;
 
 // What a driver may do by a routine of its own instead of compiling the program, with the same results (floats: within
@@ -178,6 +192,7 @@ struct Program {
   std::vector<std::int64_t> tile;  // the tile's shape, one for each axis of the output, if the caller chose it
   std::vector<bool> whole;         // axes of the output that must not be cut, where it is known; empty: to be found out
   Idiom idiom;
+  Part part = {};
 
   const Op& operator[](Id id) const { return ops[static_cast<std::size_t>(id)]; }
   const Region& body() const { return regions.front(); }

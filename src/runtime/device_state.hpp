@@ -227,9 +227,13 @@ void unmap(Node& end) noexcept;
 // An exception left a callback on a command of this device: the next synchronize() throws it (commands.cpp).
 void callback_failed(unsigned device_number, std::exception_ptr exception) noexcept;
 
-// Launches, and tells what went wrong (submit.cpp). count_pieces: the driver's pieces(), which may have to compile.
-core::FailurePtr count_pieces(driver::Driver& driver, const driver::Launch& launch, std::string_view kernel,
-                              std::int64_t& pieces, int stage = Node::no_stage) noexcept;
+// Launches, and tells what went wrong (submit.cpp). prepare_launch and begin_launch compile what is not; the latter
+// counts the node's pieces, and gives it memory for partial results, if it needs some. finish_launch: of those, after
+// all pieces.
+core::FailurePtr prepare_launch(driver::Driver& driver, const driver::Launch& launch, std::string_view kernel,
+                                int stage) noexcept;
+core::FailurePtr begin_launch(Node& node) noexcept;
+core::FailurePtr finish_launch(const Node& node) noexcept;
 core::FailurePtr launch_piece(driver::Driver& driver, const driver::Launch& launch, std::int64_t piece,
                               std::string_view kernel, int stage = Node::no_stage) noexcept;
 core::FailurePtr poisoned(const std::string& what, const Storage& storage);

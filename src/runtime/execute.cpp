@@ -58,6 +58,13 @@ std::int64_t next_piece(const Node& node, Half of, std::int64_t first, std::int6
   return second < pieces - middle ? middle + second : second - (pieces - middle);
 }
 
+// All pieces are done: makes the output of their partial results.
+void end_partial(Node& node) noexcept {
+  if (!node.failure) node.failure = is_asked_to_stop(node) ? cancelled_while_running(node) : finish_launch(node);
+  node.launch.partial = nullptr;
+  node.partial.reset();
+}
+
 // Does pieces as long as there are some; whoever does the last one ends the node.
 Node* do_pieces(Node& node, Half of) noexcept {
   const std::int64_t one = of == Half::first ? 1 : one_of_second;
@@ -75,6 +82,7 @@ Node* do_pieces(Node& node, Half of) noexcept {
     }
     if (node.pieces_left.fetch_sub(1, std::memory_order_acq_rel) == 1) {
       if (node.pieces > 1) node.device->scheduler->withdraw(node);
+      if (node.partial) end_partial(node);
       return finish(node, std::move(node.failure));
     }
   }
@@ -218,9 +226,8 @@ Node* step(Node& node) noexcept {
     return failure ? finish(node, std::move(failure)) : nullptr;
   }
 
-  core::FailurePtr failure = count_pieces(*node.device->driver, node.launch, node.label, node.pieces, node.stage);
-  if (failure) return finish(node, std::move(failure));
-  if (node.pieces == 1) {
+  if (core::FailurePtr failure = begin_launch(node)) return finish(node, std::move(failure));
+  if (node.pieces == 1 && !node.partial) {
     return finish(node, launch_piece(*node.device->driver, node.launch, 0, node.label, node.stage));
   }
   node.pieces_taken.store(0, std::memory_order_relaxed);

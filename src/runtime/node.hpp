@@ -130,6 +130,7 @@ struct alignas(64) Node final : graph::Node {
 
   // While it runs.
   std::int64_t pieces = 1;
+  std::unique_ptr<std::byte[]> partial;       // what the launch's partial results are in, if it has some
   std::atomic<std::int64_t> pieces_taken{0};  // by who started it, and by its helpers (execute.cpp)
   std::atomic<std::int64_t> pieces_left{0};
   SpinLock failure_lock;  // several pieces may fail

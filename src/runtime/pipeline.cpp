@@ -46,8 +46,7 @@ void PipelineState::compile() {
   const std::shared_ptr<const PipelineVariant> made = variant();
   for (const CompiledGroup& group : made->plan->groups) {
     if (!group.launch.executable) continue;
-    std::int64_t pieces = 0;
-    const core::FailurePtr failure = count_pieces(*device->driver, group.launch, group.label, pieces, group.stage);
+    const core::FailurePtr failure = prepare_launch(*device->driver, group.launch, group.label, group.stage);
     if (failure) throw Error(failure);
   }
 }

@@ -10,6 +10,7 @@
 #include "runtime/trace_record.hpp"
 
 #include <algorithm>
+#include <new>
 
 namespace tessera::detail {
 
@@ -220,9 +221,29 @@ core::FailurePtr guarded(const driver::Launch& launch, std::string_view kernel, 
 
 }  // namespace
 
-core::FailurePtr count_pieces(driver::Driver& driver, const driver::Launch& launch, std::string_view kernel,
-                              std::int64_t& pieces, int stage) noexcept {
-  return guarded(launch, kernel, stage, [&] { pieces = driver.pieces(launch); });
+core::FailurePtr prepare_launch(driver::Driver& driver, const driver::Launch& launch, std::string_view kernel,
+                                int stage) noexcept {
+  return guarded(launch, kernel, stage, [&] {
+    if (driver.partial_bytes(launch) == 0) driver.pieces(launch);
+  });
+}
+
+core::FailurePtr begin_launch(Node& node) noexcept {
+  driver::Driver& driver = *node.device->driver;
+  core::FailurePtr failure = guarded(node.launch, node.label, node.stage, [&] {
+    if (const std::size_t bytes = driver.partial_bytes(node.launch); bytes != 0) {
+      node.partial.reset(new (std::nothrow) std::byte[bytes]);
+      if (!node.partial) throw Error(Errc::out_of_memory, text("no memory for ", bytes, " bytes of partial results"));
+      node.launch.partial = node.partial.get();
+    }
+    node.pieces = driver.pieces(node.launch);
+  });
+  if (failure) node.partial.reset();
+  return failure;
+}
+
+core::FailurePtr finish_launch(const Node& node) noexcept {
+  return guarded(node.launch, node.label, node.stage, [&] { node.device->driver->finish(node.launch); });
 }
 
 core::FailurePtr launch_piece(driver::Driver& driver, const driver::Launch& launch, std::int64_t piece,

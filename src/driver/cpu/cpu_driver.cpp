@@ -24,10 +24,6 @@ namespace {
 // Blocks from this size on are mapped by themselves: the kernel gives them as zeros, and in huge pages.
 constexpr std::size_t mapped_from = std::size_t{1} << 20;
 
-// A piece moves about 256 KiB, half of a core's L2 cache: some 20 µs, well above the 1 µs that handing it to another
-// worker costs, and small enough that a cancelled command ends soon.
-constexpr std::int64_t piece_bytes = std::int64_t{256} << 10;
-
 std::string processor_name() {
   std::ifstream cpuinfo("/proc/cpuinfo");
   for (std::string line; std::getline(cpuinfo, line);) {
@@ -43,6 +39,7 @@ constexpr int costly = 4;
 constexpr std::int64_t least_costly_piece = std::int64_t{32} << 10;
 
 using cpu::CpuExecutable;
+using cpu::piece_bytes;
 
 // The executable of a launch that came from this driver, which alone may change it.
 CpuExecutable& executable_of(const Launch& launch) {
@@ -110,6 +107,7 @@ class CpuDriver final : public Driver {
   std::int64_t pieces(const Launch& launch) override {
     if (launch.elements == 0) return 1;
     CpuExecutable& executable = executable_of(launch);
+    if (launch.partial) return executable.parts()->cut(launch)->parts;
     const std::int64_t count = tiles(executable.code(), executable, launch);
     const std::int64_t each = piece_tiles(launch, executable, count);
     return std::max<std::int64_t>(1, (count + each - 1) / each);
@@ -117,12 +115,28 @@ class CpuDriver final : public Driver {
   void launch(const Launch& launch, std::int64_t piece) override {
     if (launch.elements == 0) return;
     CpuExecutable& executable = executable_of(launch);
+    if (launch.partial) {
+      const cpu::Parts& parts = *executable.parts();
+      return parts.run(launch, *parts.cut(launch), piece);
+    }
     const compile::Compiled& code = executable.code();
     const compile::Arguments arguments = arguments_of(launch);
     if (launch.elements <= executable.one_tile()) return code.run(arguments, 0, 1);
     const std::int64_t count = tiles(code, executable, launch);
     const std::int64_t each = piece_tiles(launch, executable, count);
     code.run(arguments, piece * each, std::min(count, (piece + 1) * each));
+  }
+  std::size_t partial_bytes(const Launch& launch) override {
+    if (launch.elements == 0 || launch.bytes < piece_bytes) return 0;
+    cpu::Parts* parts = executable_of(launch).parts();
+    const auto cut = parts ? parts->cut(launch) : std::nullopt;
+    if (!cut) return 0;
+    parts->compile();
+    return parts->partial_bytes(launch, *cut);
+  }
+  void finish(const Launch& launch) override {
+    const cpu::Parts& parts = *executable_of(launch).parts();
+    parts.finish(launch, *parts.cut(launch));
   }
 
  private:

@@ -27,6 +27,11 @@ std::uint64_t compilations() noexcept { return compilation_count.load(); }
 
 CpuExecutable::CpuExecutable(ir::Program program) : program_(std::move(program)), weight_(ir::weight(program_)) {}
 
+Parts* CpuExecutable::parts() {
+  std::call_once(is_looked_at_, [&] { parts_ = Parts::of(program_); });
+  return parts_.get();
+}
+
 const compile::Compiled& CpuExecutable::compiled() {
   const std::uint64_t failures_before = failures_.load();
   const std::scoped_lock lock(mutex_);

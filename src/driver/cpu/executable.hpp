@@ -1,6 +1,7 @@
 #pragma once
 
 #include "compile/compile.hpp"
+#include "driver/cpu/parts.hpp"
 #include "driver/driver.hpp"
 #include "ir/ir.hpp"
 
@@ -11,6 +12,10 @@
 #include <mutex>
 
 namespace tessera::driver::cpu {
+
+// A piece moves about 256 KiB, half of a core's L2 cache: some 20 µs, well above the 1 µs that handing it to another
+// worker costs, and small enough that a cancelled command ends soon.
+inline constexpr std::int64_t piece_bytes = std::int64_t{256} << 10;
 
 // A program, and its code once it was needed.
 class CpuExecutable final : public Executable {
@@ -30,6 +35,9 @@ class CpuExecutable final : public Executable {
   // Whether the code's tiles are pieces already; once it is ready.
   bool is_cut() const noexcept { return ready_.load(std::memory_order_acquire)->is_cut(); }
 
+  // How it is done in parts of an axis; null where it cannot be.
+  Parts* parts();
+
   // What a byte costs: 1 for plain arithmetic.
   int weight() const noexcept { return weight_; }
 
@@ -44,6 +52,8 @@ class CpuExecutable final : public Executable {
   std::mutex mutex_;
   std::shared_ptr<const compile::Compiled> code_;
   std::exception_ptr error_;  // of the last attempt
+  std::once_flag is_looked_at_;
+  std::unique_ptr<Parts> parts_;
 };
 
 // A routine of the driver's own that does what the program's idiom says; null: there is none, it is compiled.

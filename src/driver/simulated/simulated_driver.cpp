@@ -51,6 +51,11 @@ class SimulatedDriver final : public Driver {
     if (piece == 0) inject(launch);
     below_->launch(launch, piece);
   }
+  std::size_t partial_bytes(const Launch& launch) override { return below_->partial_bytes(launch); }
+  void finish(const Launch& launch) override {
+    const Access access(*this, launch);
+    below_->finish(launch);
+  }
 
  private:
   // Who is at a block of memory now. Pieces of one command may be there together.

@@ -29,6 +29,8 @@ const std::vector<Along>& rows() {
   return all;
 }
 
+std::int64_t long_axis(DType dtype) { return (std::int64_t{17} << 18) / static_cast<std::int64_t>(size_of(dtype)) + 3; }
+
 std::vector<DType> sums_of(DType dtype) {
   switch (dtype) {
     case DType::u8:
@@ -71,6 +73,8 @@ void add_reduction(Cases& to, const std::string& kernel) {
         to.push_back({kernel, {{dtype, {97}, data}}, out, {}});
         to.push_back({kernel, {{dtype, {}, data}}, out, {}});
       }
+      // Long enough to be done in parts.
+      to.push_back({kernel, {{dtype, {long_axis(dtype)}}}, out, {}});
       const std::optional<Errc> error = needs_elements ? std::optional(Errc::shape_mismatch) : std::nullopt;
       to.push_back({kernel, {{dtype, {3, 0}}}, out, {3}, {}, -1, error});
       to.push_back({kernel, {{dtype, {0}}}, out, {}, {}, -1, error});
