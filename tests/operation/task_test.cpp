@@ -94,15 +94,21 @@ struct WithPost {
   void post(std::function<void()> function) const { loop->post(std::move(function)); }
 };
 
-// A function of the host's in an operation that stops until it may go on.
+// A function of the host's in an operation that stops until it may go on. It may outlive the gate, and the test: a task
+// that is dropped where it waits does not wait for it.
 struct Gate {
-  std::atomic<bool> is_reached = false;
-  std::atomic<bool> is_open = false;
+  struct State {
+    std::atomic<bool> is_reached = false;
+    std::atomic<bool> is_open = false;
+  };
+  const std::shared_ptr<State> state = std::make_shared<State>();
+  std::atomic<bool>& is_reached = state->is_reached;
+  std::atomic<bool>& is_open = state->is_open;
 
-  auto function() {
-    return [this](int x) {
-      is_reached = true;
-      while (!is_open) std::this_thread::yield();
+  auto function() const {
+    return [state = state](int x) {
+      state->is_reached = true;
+      while (!state->is_open) std::this_thread::yield();
       return x;
     };
   }
