@@ -126,15 +126,12 @@ std::vector<std::string> order_warnings(const PipelineGraph& graph) {
 
 void throw_problems(const PipelineGraph& graph, const std::vector<Problem>& problems) {
   std::string message = text("pipeline: ", problems.size(), problems.size() == 1 ? " problem:" : " problems:");
-  const Problem* first = nullptr;
   for (std::size_t s = 0; s < graph.stages.size(); ++s) {
     for (const Problem& problem : problems) {
-      if (problem.stage != s) continue;
-      message += text("\n  ", graph.stages[s].describe(s), ": ", problem.what);
-      if (!first) first = &problem;
+      if (problem.stage == s) message += text("\n  ", graph.stages[s].describe(s), ": ", problem.what);
     }
   }
-  throw Error(first->code, message);
+  throw Error(std::ranges::min_element(problems, {}, &Problem::stage)->code, message);
 }
 
 namespace {
