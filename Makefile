@@ -13,7 +13,7 @@ heading = @printf '\n== %s\n' '$(1)'
 .DEFAULT_GOAL := build
 # The steps run in the order written; ninja and ctest do the parallel work.
 .NOTPARALLEL:
-.PHONY: help build demo test test-release test-asan test-tsan test-consumer bench lint format install clean
+.PHONY: help build demo test test-release test-asan test-tsan test-consumer bench lint analyze format install clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -70,7 +70,10 @@ lint: ## check the formatting and run clang-tidy
 	@scripts/setup build lint
 	$(call configure,clang)
 	@cmake --build --preset clang --target tessera_emitter_version
-	@scripts/lint build/clang
+	@scripts/lint build/clang $(CHECKS)
+
+analyze: CHECKS = '-*,clang-analyzer-*,-clang-analyzer-cplusplus.NewDelete*,-clang-analyzer-optin.*,-clang-analyzer-security.*'
+analyze: lint ## the same with the checks of clang's analyzer instead, which take long
 
 format: ## format all sources in place
 	@scripts/setup lint
