@@ -220,37 +220,35 @@ Tile blurred(const Output& z, const Input& x, const Taps& taps, int step) {
   return taps.is_fixed ? sum & 0xffffff : sum;
 }
 
-// Of a number of 16 bits: multiplied by a 256th, and by two of them, by the upper half of a product.
-Tile times_256th(const Tile& number, const Tile& weight) { return number * (weight << 8) >> 16; }
-Tile times_128th(const Tile& number, const Tile& weight) { return number * (weight << 9) >> 16; }
+// For sums over rows of u8: those of blurred_rows as signed numbers of 16 bits, 32768 less than they are. Processors
+// multiply such pairwise, and add what comes out. As the weights sum to 256, a sum over rows is 2^23 less than it is.
+struct SignedRows {
+  const Output& z;
+  const Taps& taps;
+  Tile sums;
 
-// Nearly sum / 256, `high` below.
-template <class Row>
-Tile blurred_about(const Taps& taps, const Row& row) {
-  Tile high = times_256th(row(offset(0)), taps[0]);
-  for (int i = 1; i <= taps.radius; ++i) {
-    high = high + times_128th((row(offset(-i)) + row(offset(i)) + 1) >> 1, taps[i]);
+  SignedRows(const Output& output, const Input& x, const Taps& weights, int step)
+      : z(output),
+        taps(weights),
+        sums(tile::cast<std::int32_t>(blurred_rows(output, x, weights, step)) - signed_offset) {}
+
+  static constexpr int signed_offset = 1 << 15;
+  static constexpr int offset_of_sum = 256 * signed_offset;
+
+  Tile row(int i) const { return row_of(z, sums, offset(i + taps.radius)); }
+  Tile weight(int i) const { return tile::cast<std::int32_t>(taps[i]); }
+  Tile sum() const {
+    Tile all = row(0) * weight(0);
+    for (int i = 1; i <= taps.radius; ++i) all = all + row(-i) * weight(i) + row(i) * weight(i);
+    return all;
   }
-  return high;
-}
+};
 
-// The same rounded to u8, (sum + 32768) >> 16, by numbers that fit 16 bits: twice as many are computed at once.
-//
-// With the sums s[i] of rows and mean[i] = (s[-i] + s[i] + 1) >> 1, let
-//   high = (s[0] * w[0] >> 8) + the sum over i of (mean[i] * 2 * w[i] >> 8)
-// All s are at most 255 * 256 and the weights sum to 256, so high is at most 255 * 256. It is nearly sum / 256: it is
-// too large by less than 1/2 (w[i] / 256 for each i, where s[-i] + s[i] is odd), and too small by less than 65 (1 for
-// each term). So n = (sum + 32768) >> 8 is one of high … high + 255, and t, the lower 8 bits of n, tell which: they
-// follow from the lower 16 bits of sum. The result, n >> 8, is (high + 255 - t) >> 8, where nothing exceeds 65535.
-//
-// Sums of many are not taken apart like that.
+// The same rounded to u8, (sum + 32768) >> 16. Sums of many are not seen as signed.
 Tile blurred_to_u8(const Output& z, const Input& x, const Taps& taps, int step) {
   if (taps.are_many()) return tile::cast<std::uint8_t>((blurred(z, x, taps, step) + 32768) >> 16);
-  const Tile sums = blurred_rows(z, x, taps, step);
-  const auto row = [&](const Index& i) { return row_of(z, sums, i + taps.radius); };
-  const Tile sum = weighted_sum(taps, row);
-  const Tile rest = ((sum & 65535) ^ 32767) >> 8;  // 255 - t: the bits of sum + 32768, each of them turned
-  return tile::cast<std::uint8_t>(((blurred_about(taps, row) + rest) & 65535) >> 8);
+  const SignedRows rows(z, x, taps, step);
+  return tile::cast<std::uint8_t>((rows.sum() + (SignedRows::offset_of_sum + 32768)) >> 16);
 }
 
 // A plan for an image seen as [H,W*C].
@@ -278,62 +276,39 @@ Plan plan_gaussian_blur(const Call& call) {
   return plan;
 }
 
-// The tile blurred: 16.16 fixed point in two parts, 256 * high + low, each of which is found by numbers of 16 bits.
-struct Parts {
-  Tile high, low;
-};
-Parts blurred_in_parts(const Output& z, const Input& x, const Taps& taps, int step) {
-  if (taps.are_many()) {
-    const Tile sum = blurred(z, x, taps, step);
-    return {sum >> 8, sum & 255};
-  }
-  const Tile sums = blurred_rows(z, x, taps, step);
-  const auto row = [&](const Index& i) { return row_of(z, sums, i + taps.radius); };
-  Tile high = times_256th(row(offset(0)), taps[0]);
-  for (int i = 1; i <= taps.radius; ++i) {
-    high = high + times_256th(row(offset(-i)), taps[i]) + times_256th(row(offset(i)), taps[i]);
-  }
-  // Less than 256 for each term: at most 129 * 255.
-  const Tile rest = (weighted_sum(taps, row) - (high << 8)) & 65535;
-  return {(high + (rest >> 8)) & 65535, rest & 255};
-}
-
 // in + amount * (in - blur), half up. The sum has 8 + 24 bits behind the point, of which the last 8 come of amount *
-// low alone: rounding that down does not change the sum rounded down.
+// low alone, low being the last 8 bits of blur: rounding that down does not change the sum rounded down.
 constexpr std::int64_t most_in_32_bits = 1 << 14;  // of 256ths: 2^14 * 255 * 256 + 255 * 65536 + 32768 < 2^31
 Tile sharpened_in_32_bits(const Output& z, const Input& x, const Taps& taps, int step) {
   const Tile amount = tile::detail::scalar(taps.scalars());
-  const Parts blur = blurred_in_parts(z, x, taps, step);
+  const Tile blur = blurred(z, x, taps, step);
   const Tile middle = tile::cast<std::int32_t>(tile::load_like(x, z));
-  const Tile detail = (middle << 8) - tile::cast<std::int32_t>(blur.high);
-  const Tile rest = -amount * tile::cast<std::int32_t>(blur.low) >> 8;
+  const Tile detail = (middle << 8) - tile::cast<std::int32_t>(blur >> 8);
+  const Tile rest = -amount * tile::cast<std::int32_t>(blur & 255) >> 8;
   return tile::cast<std::uint8_t>(((middle << 16) + amount * detail + rest + 32768) >> 16);
 }
 
-// The same for 0 <= amount < 512, by numbers that fit 16 bits.
+// The same for 0 <= amount < 512, by products of numbers that fit 16 bits.
 //
-// Let f = in - blur, 16.16 fixed point, be 65536 * above + below, below being the lower 16 bits of it. Then above is
-// in - blur rounded up, which is found as blurred_to_u8 finds it rounded to nearest: n = (blur + 65535) >> 8 is one of
-// high + 190 ... high + 445 for a high as there, and 255 minus the lower 8 bits of n is below >> 8.
-//
-// The result is in + (n >> 5) for n = (amount * f + 2^23) >> 19. Of n the lower bits are known from those of
-// (amount * f + 2^23) >> 9 = amount * above * 128 + (amount * below >> 9) + 2^14, and nearly all of it is
-// about = (amount * (f >> 9) >> 10) + 16, at most 1 less. With `turned`, 31 minus the lower 5 bits of n, n >> 5 is
-// (about + turned) >> 5.
+// Let f = in - blur, 16.16 fixed point, be 512 * high + low. The result is in + ((amount * f + 2^23) >> 24), which is
+// in + ((amount * high + (amount * low >> 9) + 2^14) >> 15). Of a number of at most 16 + 9 bits high has 16, which is
+// known here and not to the compiler: bounds tell it. 128 * low, 16 bits, are the lower bits of -128 * blur.
 constexpr std::int64_t most_in_16_bits = 511;
 Tile sharpened_in_16_bits(const Output& z, const Input& x, const Taps& taps, int step) {
   const Tile amount = tile::min(tile::max(tile::detail::scalar(taps.scalars()), 0), static_cast<int>(most_in_16_bits));
-  const Tile sums = blurred_rows(z, x, taps, step);
-  const auto row = [&](const Index& i) { return row_of(z, sums, i + taps.radius); };
-  const Tile below = -weighted_sum(taps, row) & 65535;
-  const Tile blur = ((blurred_about(taps, row) + 190 + (below >> 8)) & 65535) >> 8;  // rounded up
+  const SignedRows rows(z, x, taps, step);
   const Tile middle = tile::cast<std::int32_t>(tile::load_like(x, z));
-  const Tile above = middle - tile::cast<std::int32_t>(blur);
-  const Tile part = tile::cast<std::int32_t>(below * (tile::cast<std::uint32_t>(amount) << 7) >> 16);
-  const Tile lower = above * (amount << 7) + part + (1 << 14);
-  const Tile turned = (~lower & 65535) >> 10 & 31;
-  const Tile about = (((above << 7) + tile::cast<std::int32_t>(below >> 9)) * (amount << 6) >> 16) + 16;
-  return tile::cast<std::uint8_t>(middle + ((about + turned) >> 5));
+  const Tile signed_middle = (middle << 8) - SignedRows::signed_offset;
+  Tile detail = signed_middle * 256 - rows.row(0) * rows.weight(0);
+  Tile low = rows.row(0) * -(rows.weight(0) << 7);
+  for (int i = 1; i <= taps.radius; ++i) {
+    detail = detail - rows.row(-i) * rows.weight(i) - rows.row(i) * rows.weight(i);
+    low = low + (rows.row(-i) + rows.row(i)) * -(rows.weight(i) << 7);
+  }
+  const Tile high = tile::min(tile::max(detail >> 9, -32768), 32767);
+  const Tile part = tile::cast<std::uint32_t>(low & 65535) * tile::cast<std::uint32_t>(amount) >> 16;
+  const Tile change = (high * amount + tile::cast<std::int32_t>(part) + (1 << 14)) >> 15;
+  return tile::cast<std::uint8_t>(middle + change);
 }
 
 Tile sharpened_in_64_bits(const Output& z, const Input& x, const Taps& taps, int step) {

@@ -21,7 +21,7 @@ using tile::Tile;
 
 // The program that stores what is made of the elements of x, a row of u8.
 ir::Program program_of(Type stored, const std::function<Tile(const Tile&)>& make) {
-  return tile::trace("test", {{"z", stored, {-1}}, {"x", Type::u8, {-1}}}, {}, [&] {
+  return tile::trace("test", {{"z", stored, {-1}}, {"x", Type::u8, {-1}}}, {{"weight", Type::s32}}, [&] {
     const Output z;
     z.store(make(tile::load_like(Input(0), z)));
   });
@@ -120,6 +120,15 @@ TEST(Widths, Of_a_sum_of_products_that_is_shifted_are_those_of_its_factors) {
   EXPECT_EQ(lane_bits([&](const Tile& x) { return sum(x, 32768, 15); }), 32) << "the factor has 17 bits with its sign";
   EXPECT_EQ(lane_bits([&](const Tile& x) { return sum(x, 9798, 6); }), 32) << "the result has 17 bits";
   EXPECT_EQ(lane_bits([&](const Tile& x) { return (u32_of(x) * 300 + 5) >> 1; }), 32) << "one product";
+  const auto weighted = [&](const Tile& x, const Tile& weight) { return (s32_of(x) * weight - s32_of(x) * 300) >> 8; };
+  const auto small = [] { return tile::min(tile::max(tile::detail::scalar(0), -99), 32767); };
+  EXPECT_EQ(lane_bits([&](const Tile& x) { return weighted(x, small()); }), 16);
+  EXPECT_EQ(lane_bits([&](const Tile& x) { return weighted(x, tile::detail::scalar(0)); }), 32) << "any weight";
+  const auto bounded = [&](const Tile& x, int most) {
+    return tile::min(tile::max((s32_of(x) * small() - s32_of(x) * 300) >> 3, -32768), most);
+  };
+  EXPECT_EQ(lane_bits([&](const Tile& x) { return bounded(x, 32767); }), 16) << "what 16 bits hold";
+  EXPECT_EQ(lane_bits([&](const Tile& x) { return bounded(x, 32766); }), 32) << "other bounds";
   const auto difference = [](const Tile& x) { return (s32_of(x) * -300 + (s32_of(x) - 255) * 128 + 9) >> 3; };
   EXPECT_EQ(lane_bits(difference), 16);
 }

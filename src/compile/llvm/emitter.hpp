@@ -112,7 +112,9 @@ class Emitter {
   llvm::Value* upper_half(llvm::Value* a, llvm::Value* b, bool is_signed);
   llvm::Value* average(llvm::Value* a, llvm::Value* b);
   llvm::Value* product_sum(ir::Id id, const Widths::ProductSum& sum, std::span<llvm::Value* const> x);
-  llvm::Value* paired_product_sum(ir::Id id, const Widths::ProductSum& sum, std::span<llvm::Value* const> x);
+  struct SharedTerms;
+  std::optional<Values> paired_product_sums(ir::Id id, const std::vector<Values>& operands);
+  llvm::Value* paired_factors(const Widths::ProductSum::Term* a, const Widths::ProductSum::Term* b);
   llvm::Value* shifted(ir::Code code, bool is_signed, llvm::Value* a, std::int64_t amount);
   llvm::Value* converted_narrow(ir::Id id, llvm::Value* x);
   Lanes add_places(const Lanes& a, const Lanes& b);
@@ -208,6 +210,7 @@ class Emitter {
   void use_lanes(int bits, int stored_bits);
   bool has_stages() const;
   int vectors_for(int cost) const;
+  int rows_for(ir::Id root) const;
   bool is_long_chain() const;
   void keep_abreast(Values& values);
   Values compute_anew(ir::Id id, const Points& points);

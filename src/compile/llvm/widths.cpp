@@ -3,6 +3,7 @@
 #include "ir/rules.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace tessera::compile {
 
@@ -136,28 +137,51 @@ Widths::Average Widths::average(Id id) const {
   return fits && is_narrow(a) && is_narrow(b) ? Average{a, b} : Average{};
 }
 
-// Adds what a value is the sum of; false if it is of another form.
-bool Widths::add_to(ProductSum& sum, Id id) const {
-  constexpr std::size_t most_terms = 16;
+// What a value is but for bounds that are those of 16 bits: where numbers are packed to 16 bits they hold by
+// themselves.
+Id Widths::without_bounds(Id id) const {
+  for (const auto& [code, bound] : {std::pair{Code::min, signed_half_word.high}, {Code::max, signed_half_word.low}}) {
+    const Op& op = program_[id];
+    std::int64_t number = 0;
+    if (op.code != code || !ir::is_constant(program_, op.operands[1], number) || number != bound) continue;
+    if (is_materialised_[static_cast<std::size_t>(op.operands[0])]) break;
+    id = op.operands[0];
+  }
+  return id;
+}
+
+// Adds what a value is the sum of, or the opposite of it; false if it is of another form.
+bool Widths::add_to(ProductSum& sum, Id id, bool is_negated) const {
+  constexpr std::size_t most_terms = 256;
   const Op& op = program_[id];
   std::int64_t number = 0;
   if (ir::is_constant(program_, id, number)) {
-    sum.number += number;
+    sum.number += is_negated ? -number : number;
     return true;
   }
   const bool is_plain = is_narrow(id) && !is_materialised_[static_cast<std::size_t>(id)];
-  if (is_plain && op.code == Code::add) return add_to(sum, op.operands[0]) && add_to(sum, op.operands[1]);
-  ProductSum::Term term{id};
+  if (is_plain && (op.code == Code::add || op.code == Code::sub)) {
+    const bool is_other_negated = is_negated != (op.code == Code::sub);
+    return add_to(sum, op.operands[0], is_negated) && add_to(sum, op.operands[1], is_other_negated);
+  }
+  ProductSum::Term term{.value = id, .is_negated = is_negated};
   for (std::size_t side = 0; side < 2 && is_plain && op.code == Code::mul; ++side) {
-    if (ir::is_constant(program_, op.operands[1 - side], number)) term = {op.operands[side], number};
+    const Id other = op.operands[1 - side];
+    if (ir::is_constant(program_, other, number)) {
+      term = {.value = op.operands[side], .factor = number, .is_negated = is_negated};
+    } else if (program_[other].shape.empty()) {
+      term = {.value = op.operands[side], .weight = other, .is_negated = is_negated};
+    }
   }
   sum.terms.push_back(term);
-  return is_narrow(term.value) && signed_half_word.contains(range(term.value)) &&
-         signed_half_word.contains({term.factor, term.factor}) && sum.terms.size() <= most_terms;
+  Range factor = term.weight != ir::none ? range(term.weight) : Range{term.factor, term.factor};
+  if (is_negated) factor = {-factor.high, -factor.low};
+  return is_narrow(term.value) && signed_half_word.contains(range(term.value)) && signed_half_word.contains(factor) &&
+         sum.terms.size() <= most_terms;
 }
 
 Widths::ProductSum Widths::product_sum(Id id) const {
-  const Op& op = program_[id];
+  const Op& op = program_[without_bounds(id)];
   if (op.code != Code::shr || !is_narrow(id) || !is_shift_by_constant(op)) return {};
   if (!half_word.contains(range(id)) && !signed_half_word.contains(range(id))) return {};
   const Range& inner = range(op.operands[0]);
@@ -165,7 +189,7 @@ Widths::ProductSum Widths::product_sum(Id id) const {
   if (!needs_32 || !range_of(Type::s32).contains(inner)) return {};  // nothing has wrapped around
   ProductSum sum;
   sum.shift = range(op.operands[1]).low;
-  if (!add_to(sum, op.operands[0]) || sum.terms.size() < 2) return {};
+  if (!add_to(sum, op.operands[0], false) || sum.terms.size() < 2) return {};
   return sum;
 }
 
@@ -202,6 +226,7 @@ int Widths::computed_bits(Id id, int asked) const {
       return is_shift_by_constant(op) ? whole(op.operands[0]) : most;
     case Code::min:
     case Code::max:
+      if (!product_sum(id).terms.empty()) return half_bits;
       return at_least(bits_for(range_of_operands(op)));
     case Code::abs:
       return at_least(bits_for(join(range(id), range(op.operands[0]))));
@@ -237,7 +262,10 @@ void Widths::ask_operands(Id id, std::vector<int>& asked) const {
     return ask(of.b, half_bits);
   }
   if (const ProductSum sum = product_sum(id); !sum.terms.empty()) {
-    for (const ProductSum::Term& term : sum.terms) ask(term.value, half_bits);
+    for (const ProductSum::Term& term : sum.terms) {
+      ask(term.value, half_bits);
+      if (term.weight != ir::none) ask(term.weight, whole(term.weight));
+    }
     return;
   }
   for (std::size_t i = 0; i < op.operands.size(); ++i) {

@@ -34,12 +34,14 @@ struct Widths {
     ir::Id b = ir::none;
   };
   Average average(ir::Id id) const;
-  // (a * 9798 + b * 19235 + … + number) >> k of which only the sum needs 32 bits: processors multiply and add pairs of
-  // 16 bits. No terms: it is something else.
+  // (a * 9798 + b * w - … + number) >> k of which only the sum needs 32 bits: processors multiply and add pairs of 16
+  // bits. The result may be bounded, to what 16 bits hold. No terms: it is something else.
   struct ProductSum {
     struct Term {
       ir::Id value = ir::none;
+      ir::Id weight = ir::none;  // of rank 0; none: the number
       std::int64_t factor = 1;
+      bool is_negated = false;
     };
     std::vector<Term> terms;
     std::int64_t number = 0;
@@ -58,7 +60,8 @@ struct Widths {
 
  private:
   int whole(ir::Id id) const;
-  bool add_to(ProductSum& sum, ir::Id id) const;
+  ir::Id without_bounds(ir::Id id) const;
+  bool add_to(ProductSum& sum, ir::Id id, bool is_negated) const;
   int computed_bits(ir::Id id, int asked) const;
   void ask_operands(ir::Id id, std::vector<int>& asked) const;
   bool is_shift_by_constant(const ir::Op& op) const;
