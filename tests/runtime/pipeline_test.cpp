@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstddef>
@@ -93,6 +94,47 @@ TEST_P(Pipelines, What_follows_a_product_is_done_to_each_of_its_parts) {
       EXPECT_EQ(one.read<float>(), two.read<float>()) << to_string(result) << " + " << to_string(other);
       EXPECT_NE(fused.explain().find("in 1 group"), std::string::npos) << fused.explain();
     }
+  }
+}
+
+// Of a part of what another stage computes, which need not begin where the buffer begins.
+TEST_P(Pipelines, Neighbours_outside_are_zero_whatever_was_computed_before) {
+  const auto box = tile::kernel("zero_box", [](tile::Out<float> z, tile::In<float> x) {
+    tile::Tile sum = tile::zeros_like(z);
+    for (int dy = -1; dy <= 1; ++dy) {
+      for (int dx = -1; dx <= 1; ++dx) sum = sum + tile::load_shifted(x, z, {dy, dx});
+    }
+    z.store(sum);
+  });
+  for (const Shape& shape : {Shape{1, 1}, Shape{5, 5}, Shape{3, 1100}, Shape{300, 7}, Shape{480, 640}}) {
+    const std::int64_t rows = shape[0], columns = shape[1];
+    std::vector<float> values(shape.elements());
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 97);
+    const Buffer x = device.buffer<float>(values, shape), z = device.zeros(shape);
+    Pipeline boxes(device);
+    const Buffer doubled = boxes.temporary(shape), once = boxes.temporary(shape);
+    boxes.add("brightness_contrast", {x}, doubled, {{"contrast", 2}, {"brightness", 0.5}})
+        .add(box, {doubled}, once)
+        .add(box, {once}, z)
+        .run();
+
+    const auto boxed = [&](const std::vector<float>& of) {
+      std::vector<float> sums(of.size());
+      for (std::int64_t i = 0; i < rows; ++i) {
+        for (std::int64_t j = 0; j < columns; ++j) {
+          float sum = 0;
+          for (std::int64_t y = std::max<std::int64_t>(i - 1, 0); y <= std::min(i + 1, rows - 1); ++y) {
+            for (std::int64_t k = std::max<std::int64_t>(j - 1, 0); k <= std::min(j + 1, columns - 1); ++k) {
+              sum += of[static_cast<std::size_t>(y * columns + k)];
+            }
+          }
+          sums[static_cast<std::size_t>(i * columns + j)] = sum;
+        }
+      }
+      return sums;
+    };
+    for (float& value : values) value *= 2;
+    EXPECT_EQ(z.read<float>(), boxed(boxed(values))) << to_string(shape);
   }
 }
 

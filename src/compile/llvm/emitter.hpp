@@ -160,7 +160,7 @@ class Emitter {
   bool is_inside(const ir::Op& op, std::size_t axis) const {
     return compile::is_inside(program_, op, axis, analysis_.is_clipped);
   }
-  llvm::Value* inside_border(const ir::Op& op, std::size_t axis, llvm::Value* index, llvm::Value* extent,
+  llvm::Value* inside_border(const ir::Op& op, const Source& source, std::size_t axis, llvm::Value* index,
                              llvm::Value*& is_inside);
   // With `ahead`: what lies that many bytes further on will be needed too.
   Lanes load_from(llvm::Value* base, llvm::Type* element, const Lanes& offset, llvm::Value* ahead = nullptr);

@@ -197,7 +197,7 @@ Emitter::Lanes Emitter::loaded(Id id, const Point& point) {
     if (!is_checked[axis]) continue;
     if (indices[axis].is_uniform()) {
       Value* is_inside = nullptr;
-      indices[axis].base = inside_border(op, axis, indices[axis].base, source.extents[axis], is_inside);
+      indices[axis].base = inside_border(op, source, axis, indices[axis].base, is_inside);
       if (is_inside) inside = inside ? b_.CreateAnd(inside, is_inside) : is_inside;
     } else if (static_cast<int>(axis) == along && !indices[axis].is_vector && is_one(indices[axis].stride)) {
       is_row = true;
@@ -243,8 +243,11 @@ Emitter::Lanes Emitter::loaded(Id id, const Point& point) {
   return varying(value);
 }
 
-// Where an index is read: inside; `is_inside` is set where the border is zero.
-Value* Emitter::inside_border(const ir::Op& op, std::size_t axis, Value* index, Value* extent, Value*& is_inside) {
+// Where an index is read: inside; `is_inside` is set where the border is zero. What is not inside is read where the
+// source begins, which of a part may be far from the buffer's beginning.
+Value* Emitter::inside_border(const ir::Op& op, const Source& source, std::size_t axis, Value* index,
+                              Value*& is_inside) {
+  Value* extent = source.extents[axis];
   const std::int64_t step = op.list.empty() ? 1 : op.list[axis];
   const auto below = [&](Value* a, Value* n) {  // a mod n, not negative
     const auto* number = llvm::dyn_cast<llvm::ConstantInt>(n);
@@ -262,7 +265,6 @@ Value* Emitter::inside_border(const ir::Op& op, std::size_t axis, Value* index, 
   switch (op.border) {
     case Border::zero:
       is_inside = b_.CreateICmpULT(index, extent);
-      index = b_.CreateSelect(is_inside, index, i64(0));
       break;
     case Border::clamp:
       index = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, index, last);
@@ -279,7 +281,9 @@ Value* Emitter::inside_border(const ir::Op& op, std::size_t axis, Value* index, 
       index = below(index, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, extent, i64(1)));
       break;
   }
-  return within ? b_.CreateAdd(b_.CreateMul(index, i64(step)), within) : index;
+  if (within) index = b_.CreateAdd(b_.CreateMul(index, i64(step)), within);
+  if (!is_inside) return index;
+  return b_.CreateSelect(is_inside, index, source.starts.empty() ? i64(0) : source.starts[axis]);
 }
 
 Value* Emitter::load_scalar_checked(const ir::Op& op, const Source& source, std::span<Value* const> indices) {
@@ -289,7 +293,7 @@ Value* Emitter::load_scalar_checked(const ir::Op& op, const Source& source, std:
     Value* index = indices[axis];
     if (!this->is_inside(op, axis)) {
       Value* is_inside = nullptr;
-      index = inside_border(op, axis, index, source.extents[axis], is_inside);
+      index = inside_border(op, source, axis, index, is_inside);
       if (is_inside) inside = inside ? b_.CreateAnd(inside, is_inside) : is_inside;
     }
     inside_indices.push_back(uniform(index));
