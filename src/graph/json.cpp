@@ -16,7 +16,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
+#include <set>
 
 namespace tessera::graph {
 
@@ -77,6 +79,14 @@ class Reader {
     throw Error(Errc::invalid_argument, text("[from_json] ", place_.empty() ? "the whole" : place_, ": ", what));
   }
 
+  // What is spelled wrong must not be taken for something that was left out.
+  void knows(std::initializer_list<std::string_view> keys) const {
+    if (!json_.is_object()) fail("expected an object");
+    for (const auto& member : json_.items()) {
+      if (std::ranges::find(keys, member.key()) != keys.end()) continue;
+      fail(text("'", member.key(), "' is unknown", core::suggestion(member.key(), {keys.begin(), keys.size()})));
+    }
+  }
   bool has(const char* key) const { return json_.is_object() && json_.contains(key); }
   Reader operator[](const char* key) const {
     if (!json_.is_object()) fail("expected an object");
@@ -170,6 +180,7 @@ std::string read_name(const Reader& json, const PipelineGraph& graph) {
 }
 
 PipelineBuffer read_buffer(const Reader& json, const PipelineGraph& graph) {
+  json.knows({"kind", "name", "dtype", "shape"});
   PipelineBuffer buffer;
   const std::string kind = json["kind"].string();
   if (kind == "slot") {
@@ -191,6 +202,7 @@ PipelineBuffer read_buffer(const Reader& json, const PipelineGraph& graph) {
 }
 
 Use read_use(const Reader& json, const PipelineGraph& graph) {
+  if (json.has("buffer")) json.knows({"buffer", "shape"});
   const Reader number = json.has("buffer") ? json["buffer"] : json;
   const std::int64_t index = number.integer();
   if (index < 0 || index >= static_cast<std::int64_t>(graph.buffers.size())) {
@@ -206,6 +218,7 @@ Use read_use(const Reader& json, const PipelineGraph& graph) {
 }
 
 PipelineStage read_stage(const Reader& json, const PipelineGraph& graph) {
+  json.knows({"op", "kernel", "inputs", "output", "params", "tile"});
   PipelineStage stage;
   const std::string op = json["op"].string();
   if (op == tessera::to_string(StageOp::barrier)) {
@@ -249,10 +262,26 @@ void check_depth(std::string_view text) {
   }
 }
 
+// Of two members of one name the parser would keep the last.
+class Names {
+ public:
+  bool operator()(int /*depth*/, Json::parse_event_t event, const Json& parsed) {
+    if (event == Json::parse_event_t::object_start) open_.emplace_back();
+    if (event == Json::parse_event_t::object_end) open_.pop_back();
+    if (event == Json::parse_event_t::key && !open_.back().insert(parsed.get<std::string>()).second) {
+      throw Error(Errc::invalid_argument, text("[from_json] an object has '", parsed.get<std::string>(), "' twice"));
+    }
+    return true;
+  }
+
+ private:
+  std::vector<std::set<std::string>> open_;  // of the objects that the parser is in
+};
+
 Json parsed(std::string_view text) {
   check_depth(text);
   try {
-    return Json::parse(text);
+    return Json::parse(text, Names());
   } catch (const Json::parse_error& error) {
     throw Error(Errc::invalid_argument, core::text("[from_json] byte ", error.byte, ": ", error.what()));
   } catch (const Json::exception& error) {  // a number that is too large
@@ -290,10 +319,12 @@ PipelineGraph from_json(std::string_view text, PipelineOptions* options) {
   if (reader["version"].integer() != format_version) {
     reader["version"].fail(core::text("this library reads version ", format_version));
   }
+  reader.knows({"tessera", "version", "fuse", "buffers", "params", "stages"});
   if (reader.has("fuse")) options->fuse = reader["fuse"].boolean();
   PipelineGraph graph;
   reader["buffers"].each([&](const Reader& buffer) { graph.buffers.push_back(read_buffer(buffer, graph)); });
   reader["params"].each([&](const Reader& param) {
+    param.knows({"name", "default"});
     graph.params.emplace_back(read_name(param["name"], graph), param["default"].value());
   });
   reader["stages"].each([&](const Reader& stage) { graph.stages.push_back(read_stage(stage, graph)); });

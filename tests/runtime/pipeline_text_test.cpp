@@ -116,6 +116,13 @@ TEST_F(PipelineText, Bad_json_names_the_place) {
   bad(stage(R"({"op": "run_kernel", "kernel": "relu", "inputs": [0], "output": 0, "params": {"slope": {}}})"),
       "stages[0].params.slope: expected a value of a parameter");
   bad(stage(R"({"op": "barrier"}, 5)"), "stages[1]: expected an object");
+  const std::string relu = R"({"op": "run_kernel", "kernel": "relu", "inputs": [0], "output": 0, )";
+  bad(stage(relu + R"("parms": {"slope": 0.5}})"), "stages[0]: 'parms' is unknown, did you mean 'params'?");
+  bad(stage(relu + R"("params": {"slope": 0.5}, "params": {}})"), "[from_json] an object has 'params' twice");
+  bad(stage(relu + R"("params": {"slope": 0.5, "slope": 0}})"), "[from_json] an object has 'slope' twice");
+  bad(head + R"("fuze": true, )" + buffers + R"("params": [], "stages": []})",
+      "the whole: 'fuze' is unknown, did you mean 'fuse'?");
+  bad(head + R"("buffers": [{"kind": "temporary", "dtpe": "f32"}]})", "buffers[0]: 'dtpe' is unknown");
   const auto value = [&](const std::string& text) {
     return head + buffers + R"("params": [{"name": "k", "default": )" + text + R"(}], "stages": []})";
   };
