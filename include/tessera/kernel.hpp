@@ -39,8 +39,13 @@ class Names {
 TESSERA_API void register_kernel(const tile::Kernel& kernel);
 
 // The same for a kernel that is written as an expression of its inputs, element by element, and of its parameters,
-// which have these defaults. Inputs broadcast to the output as in NumPy. Errc::invalid_kernel tells where the
-// expression is wrong; Errc::invalid_argument as above.
+// which have these defaults. Inputs broadcast together as in NumPy, and the output has the shape of that.
+//
+// Of integers: where all numbers are whole and fit their type (2, not 2.0, and not -1 for u8), and so are the
+// parameters and their defaults, it is computed in that type, where sums and products wrap around and division is
+// towards zero. Else it is computed in f64, and the result is rounded to the nearest and saturates.
+//
+// Errc::invalid_kernel tells where the expression is wrong; Errc::invalid_argument as above.
 //
 //   define_kernel("soft_clip", {"x"}, "x / (1 + abs(x) * hardness)", {{"hardness", 1.0}});
 //   device.run("soft_clip", {x}, z, {{"hardness", 2.0}});

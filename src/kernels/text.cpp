@@ -22,6 +22,7 @@ namespace {
 struct TextKernel {
   Expression expression;
   std::vector<std::string> params;
+  bool has_whole_defaults = true;  // its parameters have
 };
 
 // The type in which it is computed, and what the stack of values has.
@@ -178,11 +179,14 @@ bool holds(DType dtype, std::int64_t number) {
   }
 }
 
-// Integers are computed as such if the expression and all numbers that come into it allow it, else as f64.
-DType computed_in(const Expression& expression, const Call& call) {
+// Integers are computed as such if the expression and all numbers that come into it allow it, else as f64. A parameter
+// whose default has a point is a measure: 2.0 must not be something else than nearly 2.
+DType computed_in(const TextKernel& kernel, const Call& call) {
+  const Expression& expression = kernel.expression;
   const DType dtype = call.output.dtype;
   if (is_float(dtype)) return dtype;
-  const bool allows = expression.is_for_integers && std::ranges::all_of(expression.items, [&](const auto& item) {
+  const bool allows = expression.is_for_integers && kernel.has_whole_defaults &&
+                      std::ranges::all_of(expression.items, [&](const auto& item) {
                         return item.kind != Expression::Item::Kind::number || holds(dtype, item.integer);
                       });
   const bool fits = std::ranges::all_of(
@@ -192,7 +196,7 @@ DType computed_in(const Expression& expression, const Call& call) {
 
 Plan plan_of(const std::shared_ptr<const TextKernel>& kernel, const Call& call) {
   for (std::size_t i = 0; i < call.inputs.size(); ++i) check_dtype(call, i, call.output.dtype);
-  const DType type = computed_in(kernel->expression, call);
+  const DType type = computed_in(*kernel, call);
   Plan plan = pointwise_plan(call, [kernel, type] {
     const tile::Output z;
     z.store(tile::round_cast(Evaluation(type).run(kernel->expression), z.dtype()));
@@ -228,6 +232,7 @@ Kernel from_text(std::string_view name, std::vector<std::string> inputs, std::st
       throw Error(Errc::invalid_kernel, text("[", name, "] the default of '", param.name, "' must be a number, got ",
                                              to_string(param.value)));
     kernel->params.push_back(param.name);
+    kernel->has_whole_defaults = kernel->has_whole_defaults && param.value.is_integer();
     ParamSpec spec;
     spec.name = param.name;
     spec.default_value = param.value;

@@ -116,6 +116,13 @@ TEST(TextKernel, Computes_integers_as_f64_where_they_cannot_be_and_rounds_and_sa
   EXPECT_EQ(computed<std::int32_t>("x * a", I{7}, {}, {{"a", 1}}, {{"a", 2}}), (I{14}));
 }
 
+TEST(TextKernel, Computes_integers_as_f64_for_all_values_of_a_parameter_that_is_no_count) {
+  using B = std::vector<std::uint8_t>;
+  EXPECT_EQ(computed<std::uint8_t>("x * a", {200}, {}, {{"a", 1.0}}, {{"a", 1.999}}), (B{255}));
+  EXPECT_EQ(computed<std::uint8_t>("x * a", {200}, {}, {{"a", 1.0}}, {{"a", 2.0}}), (B{255}));
+  EXPECT_EQ(computed<std::uint8_t>("x * a", {200}, {}, {{"a", 1}}, {{"a", 2}}), (B{144}));
+}
+
 void expect_refused(std::string_view expression, std::string_view words,
                     const std::source_location where = std::source_location::current()) {
   expect_error(Errc::invalid_kernel, words, [&] { from_text("swish", {"x", "y"}, expression, {{"slope", 1}}); }, where);
