@@ -141,7 +141,8 @@ class CpuDriver final : public Driver {
 
  private:
   // How many tiles a piece has. All have as many but the last: one with twice as much as the others would keep all
-  // others waiting in the end.
+  // others waiting in the end. So would one more than each thread has as many of: of 15 pieces one thread does 8 (row
+  // sums of 1000 by 1000 took 27.2 µs on two, with 16 pieces 25.9).
   std::int64_t piece_tiles(const Launch& launch, const CpuExecutable& executable, std::int64_t tile_count) const {
     if (tile_count <= 1 || executable.is_cut()) return 1;
     const std::int64_t work = launch.bytes * executable.weight();
@@ -149,6 +150,9 @@ class CpuDriver final : public Driver {
     if (executable.weight() >= costly) {
       const std::int64_t for_all = std::int64_t{4} * info_.compute_units;
       wanted = std::max(wanted, std::min(for_all, work / least_costly_piece));
+    }
+    if (const std::int64_t rest = wanted % info_.compute_units; wanted > info_.compute_units && rest != 0) {
+      wanted += info_.compute_units - rest;
     }
     return tile_count / std::clamp<std::int64_t>(wanted, 1, tile_count);
   }
