@@ -377,8 +377,10 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
     return node.cost <= small_enough_to_help && node.priority <= target.priority && !node.is_observed();
   }
 
+  // What runs code of the user's, which may wait: callbacks at its end, or as work of their own behind a GPU's command.
   static bool is_too_deep_for(const Node& node) noexcept {
-    return this_depth >= deepest && node.is_observed() && this_stalls < most_stalls;
+    const bool may_wait = node.is_observed() || node.kind == Node::Kind::host;
+    return this_depth >= deepest && may_wait && this_stalls < most_stalls;
   }
 
   void run_nested(Node& node, const Node* target, std::unique_lock<SpinLock>& lock) {
