@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -44,6 +45,29 @@ TEST(GpuArithmetic, Max_and_min_with_a_number_keep_NaN_and_the_sign_of_zero) {
     for (const tile::Kernel& kernel : kernels) {
       EXPECT_EQ(run(device, kernel, values), run(cpu, kernel, values)) << kernel.name() << " on " << info.backend;
     }
+  }
+}
+
+// A compiler must not see through a conversion that rounds, nor through one that widens.
+TEST(GpuArithmetic, Integers_that_become_floats_are_rounded_and_widened_ones_have_powers) {
+  const auto rounded = tile::kernel("rounded", [](tile::Out<std::int32_t> z, tile::In<std::int32_t> x) {
+    z.store(tile::cast<std::int32_t>(tile::cast<float>(tile::load_like(x, z))));
+  });
+  const auto power = tile::kernel("power", [](tile::Out<std::int64_t> z, tile::In<std::int32_t> x) {
+    const tile::Tile wide = tile::cast<std::int64_t>(tile::load_like(x, z));
+    z.store(pow(wide, wide));
+  });
+  for (const DeviceInfo& info : Device::devices()) {
+    const Device device = Device::open(info.backend);
+    const Buffer x = device.buffer<std::int32_t>({16777217, -16777217, 33554435, 2147483647, -5, 7});
+    const Buffer z = device.zeros({6}, s32);
+    device.run(rounded, {x}, z);
+    EXPECT_EQ(z.read<std::int32_t>(), (std::vector{16777216, -16777216, 33554436, 2147483647, -5, 7})) << info.backend;
+    if (std::ranges::find(info.dtypes, s64) == info.dtypes.end()) continue;
+    const Buffer small = device.buffer<std::int32_t>({-1, -2, -3, 4, -5, 6, 0, 1});
+    const Buffer powers = device.zeros({8}, s64);
+    device.run(power, {small}, powers);
+    EXPECT_EQ(powers.read<std::int64_t>(), (std::vector<std::int64_t>{-1, 0, 0, 256, 0, 46656, 1, 1})) << info.backend;
   }
 }
 

@@ -244,6 +244,10 @@ std::string Printer::binary(const ir::Op& op, Type type, Kept kept, const std::s
                      : text(a, sign, b, " ? ", a, " : ", b);
     }
     case Code::pow:
+      // Mesa takes the sign of an exponent that was widened from 32 bits for plus.
+      if (kept == Kept::s64 && words_.is_glsl()) {
+        return call("pow", kept, text(a, ", ", b, " + int64_t(uint(pieces) >> 31)"));
+      }
       return is_real && !words_.is_glsl() ? call("pow", kept, text(a, ", ", b)) : function("pow");
     case Code::bit_and:
       return kept == Kept::boolean ? text(a, " && ", b) : text(a, " & ", b);
@@ -283,7 +287,12 @@ std::string Printer::converted(const ir::Op& op, Id operand, const std::string& 
     const auto number = [&](int n) { return is_float(result) ? words_.number(result, n) : words_.integer(result, n); };
     return text(given, " ? ", number(1), " : ", number(0));
   }
-  if (ir::is_float(to)) return words_.cast(result, given);
+  if (ir::is_float(to)) {
+    // Mesa takes an integer that becomes a float and then an integer again for itself, although it was rounded.
+    const bool is_rounded = !(from == Type::u8 || (kept_from != Kept::s64 && result == Kept::f64));
+    const std::string value = words_.cast(result, given);
+    return words_.is_glsl() && is_rounded && !ir::is_float(from) ? text(value, " + ", hidden_zero(result, 0)) : value;
+  }
 
   // The least and greatest of the result; of a place those of 32 bits.
   struct Limits {
