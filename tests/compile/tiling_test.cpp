@@ -102,14 +102,17 @@ TEST(Tiles, Are_squares_where_inputs_are_read_across) {
   EXPECT_EQ(cut(2, transposed), (Extents{64, 64}));
 }
 
-TEST(Tiles, Are_cut_with_their_neighbours) {
-  EXPECT_EQ(cut(2,
-                [] {
-                  const Output z;
-                  const tile::Tile wide = Input(0).at({z.index(0, 1, 1), z.index(1)});
-                  z.store(slice(wide, {2, 0}, {z.tile_dim(0), z.tile_dim(1)}));
-                }),
-            (Extents{128, 1024}));
+TEST(Tiles, Are_cut_with_their_neighbours_and_taller_with_many) {
+  const auto with = [](int neighbours) {
+    return cut(2, [=] {
+      const Output z;
+      const tile::Tile wide = Input(0).at({z.index(0, neighbours, neighbours), z.index(1)});
+      z.store(slice(wide, {2 * neighbours, 0}, {z.tile_dim(0), z.tile_dim(1)}));
+    });
+  };
+  EXPECT_EQ(with(1), (Extents{64, 1024}));
+  EXPECT_EQ(with(8), (Extents{64, 1024}));
+  EXPECT_EQ(with(9), (Extents{128, 1024}));
 }
 
 TEST(Tiles, Are_counted) {
