@@ -48,6 +48,26 @@ TEST(GpuArithmetic, Max_and_min_with_a_number_keep_NaN_and_the_sign_of_zero) {
   }
 }
 
+TEST(GpuArithmetic, Sums_of_many_lose_no_bits_and_infinities_stay) {
+  constexpr std::int64_t count = 1'000'003;
+  for (const DeviceInfo& info : Device::devices()) {
+    const Device device = Device::open(info.backend);
+    const Buffer tenths = device.zeros({count}), sum = device.zeros({1});
+    device.run("fill", {}, tenths, {{"value", 0.1}});
+    device.run("reduce_sum", {tenths}, sum);
+    const double exact = static_cast<double>(0.1F) * count;
+    EXPECT_NEAR(sum.read<float>()[0], exact, exact * 2e-6) << info.backend;
+
+    const float infinity = std::numeric_limits<float>::infinity();
+    device.run("reduce_sum", {device.buffer<float>({1, infinity, 2, 3e38F, 3e38F})}, sum);
+    EXPECT_EQ(sum.read<float>()[0], infinity) << info.backend;
+    device.run("reduce_sum", {device.buffer<float>({1, infinity, -infinity})}, sum);
+    EXPECT_TRUE(std::isnan(sum.read<float>()[0])) << info.backend;
+    device.run("reduce_sum", {device.buffer<float>({3e38F, 3e38F, 1})}, sum);
+    EXPECT_EQ(sum.read<float>()[0], infinity) << info.backend;
+  }
+}
+
 // A compiler must not see through a conversion that rounds, nor through one that widens.
 TEST(GpuArithmetic, Integers_that_become_floats_are_rounded_and_widened_ones_have_powers) {
   const auto rounded = tile::kernel("rounded", [](tile::Out<std::int32_t> z, tile::In<std::int32_t> x) {

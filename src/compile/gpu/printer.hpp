@@ -98,6 +98,9 @@ class Printer {
   std::string inline_loop(const ir::Op& loop, ir::Id asked, const Point& point);
   std::string inline_mma(ir::Id id, const Point& point);
   std::string inline_reduction(ir::Id id, const Point& point);
+  bool loses_bits(const ir::Op& reduction) const;
+  void add_exactly(const std::string& sum, const std::string& lost, const std::string& value);
+  static std::string with_lost(const std::string& sum, const std::string& lost);
   Point mma_point(ir::Id operand, const Point& point, const std::string& row, const std::string& column) const;
 
   // Arithmetic (arithmetic.cpp).

@@ -98,6 +98,7 @@ void Printer::print_reduction_stage(Id id) {
   const Point point = unravelled(at, extents);
   const std::string best = declare(of, identity(op, of));
   const std::string where = finds_place ? declare(Kept::s32, "2147483647") : "";
+  const std::string lost = loses_bits(op) ? declare(of, words_.number(of, 0)) : "";
   count_up("lane", count, target_.group, {program_[operand].shape[axis]}, [&](const std::string& k) {
     Point moved = point;
     moved[axis] = k;
@@ -107,10 +108,13 @@ void Printer::print_reduction_stage(Id id) {
       line(text(best, " = ", value, ";"));
       line(text(where, " = ", k, ";"));
       close();
+    } else if (!lost.empty()) {
+      add_exactly(best, lost, value);
     } else {
       line(text(best, " = ", combined(op.code, of, program_[operand].type, value, best), ";"));
     }
   });
+  if (!lost.empty()) line(text(best, " = ", with_lost(best, lost), ";"));
   // Halving; the group is a power of two.
   const std::string low = "shared_low", high = "shared_high";
   const auto keep = [&](const std::string& slot) {

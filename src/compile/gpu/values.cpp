@@ -360,6 +360,7 @@ std::string Printer::inline_reduction(Id id, const Point& point) {
   const Kept of = finds_place ? kept(operand) : kept(id);
   std::string best = declare(of, identity(op, of));
   std::string at = finds_place ? declare(Kept::s32, "0") : "";
+  const std::string lost = loses_bits(op) ? declare(of, words_.number(of, 0)) : "";
   const std::string count = place(program_[operand].shape[axis]);
   count_up("0", count, 1, {program_[operand].shape[axis]}, [&](const std::string& k) {
     Point moved = point;
@@ -370,11 +371,32 @@ std::string Printer::inline_reduction(Id id, const Point& point) {
       line(text(best, " = ", value, ";"));
       line(text(at, " = ", k, ";"));
       close();
+    } else if (!lost.empty()) {
+      add_exactly(best, lost, value);
     } else {
       line(text(best, " = ", combined(op.code, of, program_[operand].type, value, best), ";"));
     }
   });
-  return finds_place ? at : best;
+  if (finds_place) return at;
+  return lost.empty() ? best : declare(of, with_lost(best, lost));
+}
+
+// A running sum of f32 would lose a percent of millions, and not every GPU has f64 to add up blocks in. So what each
+// addition rounds away is added up too.
+bool Printer::loses_bits(const ir::Op& reduction) const {
+  return reduction.code == Code::reduce_sum && reduction.type == ir::Type::f32;
+}
+
+void Printer::add_exactly(const std::string& sum, const std::string& lost, const std::string& value) {
+  const std::string next = declare(Kept::f32, text(sum, " + ", value));
+  const std::string added = declare(Kept::f32, text(next, " - ", sum));
+  line(text(lost, " = ", lost, " + ((", sum, " - (", next, " - ", added, ")) + (", value, " - ", added, "));"));
+  line(text(sum, " = ", next, ";"));
+}
+
+// Of infinity nothing can be told.
+std::string Printer::with_lost(const std::string& sum, const std::string& lost) {
+  return text(lost, " == ", lost, " ? ", sum, " + ", lost, " : ", sum);
 }
 
 }  // namespace tessera::compile::gpu
