@@ -103,11 +103,12 @@ std::size_t buffer_count(const Piece& piece) {
 
 class Grouping {
  public:
-  Grouping(const PipelineGraph& graph, const std::vector<Value>& values, std::size_t most_buffers)
+  Grouping(const PipelineGraph& graph, const std::vector<Value>& values, const Fusing& fusing)
       : versions_(graph),
         graph_(versions_.graph),
         values_(values),
-        most_buffers_(most_buffers),
+        most_buffers_(fusing.most_buffers),
+        dtypes_(fusing.dtypes),
         writer_(graph_.buffers.size()),
         pieces_(graph_.stages.size()) {
     find_readers();
@@ -128,7 +129,7 @@ class Grouping {
   Piece piece_of(std::size_t number, const Views& views) const;
   Piece rebuilt(const std::vector<std::size_t>& stages, const Views& views) const;
   Piece from_the_end(const std::vector<std::size_t>& stages);
-  static std::string join(Piece& reader, std::size_t input, const Piece& writer);
+  std::string join(Piece& reader, std::size_t input, const Piece& writer) const;
   bool align(Piece& reader, std::size_t input, Piece& writer) const;
   std::string obstacle(const Made& writer, std::size_t place, std::size_t buffer) const;
   static std::string expense(const Piece& reader, const Piece& writer);
@@ -143,6 +144,7 @@ class Grouping {
   const PipelineGraph& graph_;  // the one with versions, as all numbers of buffers below are
   const std::vector<Value>& values_;
   const std::size_t most_buffers_;
+  const std::vector<DType>& dtypes_;
   std::vector<Made> made_;
   std::size_t segment_ = 0;
   std::vector<std::optional<std::size_t>> writer_;    // by buffer: a place in made_
@@ -233,7 +235,10 @@ Piece Grouping::from_the_end(const std::vector<std::size_t>& stages) {
 }
 
 // Puts the writer into the reader, whose buffer number `input` it writes; why not, if it cannot be.
-std::string Grouping::join(Piece& reader, std::size_t input, const Piece& writer) {
+std::string Grouping::join(Piece& reader, std::size_t input, const Piece& writer) const {
+  const auto dtype = static_cast<DType>(writer.code.program.buffers[0].type);
+  if (std::ranges::find(dtypes_, dtype) == dtypes_.end())
+    return text("the device does not compute in ", to_string(dtype), ", it only moves it");
   std::vector<int> same;
   for (std::size_t i = 1; i < writer.code.buffers.size(); ++i) {
     int found = -1;
@@ -488,7 +493,7 @@ std::vector<Group> Grouping::run() {
 }  // namespace
 
 std::vector<Group> groups_of(const PipelineGraph& graph, const std::vector<Value>& values, const Fusing& fusing) {
-  if (fusing.is_on) return Grouping(graph, values, fusing.most_buffers).run();
+  if (fusing.is_on) return Grouping(graph, values, fusing).run();
   std::vector<Group> groups;
   groups.reserve(graph.stages.size());
   for (std::size_t s = 0; s < graph.stages.size(); ++s) groups.push_back(single_group(graph.stages[s], s));

@@ -57,10 +57,12 @@ struct Plan {
   std::size_t bytes_after = 0;                       // and by the groups
 };
 
-// Whether stages are fused, and how many buffers a launch of several stages may use.
+// Whether stages are fused, how many buffers a launch of several stages may use, and the types that the device computes
+// in: others it may only move.
 struct Fusing {
   bool is_on = true;
   std::size_t most_buffers = ~std::size_t{0};
+  std::vector<DType> dtypes = {std::begin(all_dtypes), std::end(all_dtypes)};
 };
 
 // Which stages become one launch, in an order that keeps every buffer's. `values` are those of the parameters. This is

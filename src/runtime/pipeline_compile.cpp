@@ -321,7 +321,8 @@ std::shared_ptr<PipelinePlan> make_plan(DeviceState& device, PipelineGraph of, s
   if (!problems.empty()) throw_problems(graph, problems);
 
   plan->warnings = order_warnings(graph);
-  plan->plan = plan_of(graph, groups_of(graph, values, {fuse, device.driver->most_buffers()}));
+  plan->plan =
+      plan_of(graph, groups_of(graph, values, {fuse, device.driver->most_buffers(), device.driver->info().dtypes}));
   for (const graph::Group& group : plan->plan.groups) {
     const std::size_t first = group.stages.front();
     plan->groups.push_back(group.fused ? compile_fused(device, graph, group) : std::move(stages[first]));

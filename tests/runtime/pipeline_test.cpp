@@ -97,6 +97,19 @@ TEST_P(Pipelines, What_follows_a_product_is_done_to_each_of_its_parts) {
   }
 }
 
+// Also where the device cannot compute in them.
+TEST_P(Pipelines, Elements_of_all_types_are_filled_and_copied) {
+  for (const DType dtype : all_dtypes) {
+    const Buffer out = device.zeros({5}, dtype);
+    Pipeline moves(device);
+    const Buffer first = moves.temporary({5}, dtype), second = moves.temporary({5}, dtype);
+    moves.fill(first, 3).copy(first, second).copy(second, out).run();
+    const Buffer same = device.zeros({5}, dtype);
+    device.run("fill", {}, same, {{"value", 3}});
+    EXPECT_EQ(out.read_bytes(), same.read_bytes()) << to_string(dtype);
+  }
+}
+
 // Of a part of what another stage computes, which need not begin where the buffer begins.
 TEST_P(Pipelines, Neighbours_outside_are_zero_whatever_was_computed_before) {
   const auto box = tile::kernel("zero_box", [](tile::Out<float> z, tile::In<float> x) {
