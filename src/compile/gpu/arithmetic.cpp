@@ -289,7 +289,7 @@ std::string Printer::converted(const ir::Op& op, Id operand, const std::string& 
   }
   if (ir::is_float(to)) {
     // Mesa takes an integer that becomes a float and then an integer again for itself, although it was rounded.
-    const bool is_rounded = !(from == Type::u8 || (kept_from != Kept::s64 && result == Kept::f64));
+    const bool is_rounded = from != Type::u8 && (kept_from == Kept::s64 || result == Kept::f32);
     const std::string value = words_.cast(result, given);
     return words_.is_glsl() && is_rounded && !ir::is_float(from) ? text(value, " + ", hidden_zero(result, 0)) : value;
   }
