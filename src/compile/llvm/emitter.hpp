@@ -111,10 +111,6 @@ class Emitter {
   llvm::Value* in_registers(const RegisterForms& forms, llvm::Value* a, llvm::Value* b);
   llvm::Value* upper_half(llvm::Value* a, llvm::Value* b, bool is_signed);
   llvm::Value* average(llvm::Value* a, llvm::Value* b);
-  llvm::Value* product_sum(ir::Id id, const Widths::ProductSum& sum, std::span<llvm::Value* const> x);
-  struct SharedTerms;
-  std::optional<Values> paired_product_sums(ir::Id id, const std::vector<Values>& operands);
-  llvm::Value* paired_factors(const Widths::ProductSum::Term* a, const Widths::ProductSum::Term* b);
   llvm::Value* shifted(ir::Code code, bool is_signed, llvm::Value* a, std::int64_t amount);
   llvm::Value* converted_narrow(ir::Id id, llvm::Value* x);
   Lanes add_places(const Lanes& a, const Lanes& b);
@@ -137,6 +133,12 @@ class Emitter {
   llvm::Value* across_lanes(ir::Code reduction, ir::Type type, llvm::Value* value);
   llvm::Value* i64(std::int64_t value) { return b_.getInt64(static_cast<std::uint64_t>(value)); }
   llvm::Type* like(llvm::Type* element, llvm::Value* shape_of) const;  // a vector of as many elements, or one
+
+  // Sums of products (product_sums.cpp).
+  llvm::Value* product_sum(ir::Id id, const Widths::ProductSum& sum, std::span<llvm::Value* const> x);
+  struct SharedTerms;
+  std::optional<Values> paired_product_sums(ir::Id id, const std::vector<Values>& operands);
+  llvm::Value* paired_factors(const Widths::ProductSum::Term* a, const Widths::ProductSum::Term* b);
 
   // Memory (memory.cpp).
   Lanes loaded(ir::Id id, const Point& point);
