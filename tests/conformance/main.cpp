@@ -169,7 +169,7 @@ void write_matrix(const Options& options) {
       "# Kernels and devices\n\n"
       "Which types of output each device takes, written by `tessera_conformance --matrix`: all that is listed gives\n"
       "the reference interpreter's answer there. A device without arithmetic of 64 bits copies, fills and keeps such\n"
-      "types all the same.\n\n"
+      "types all the same, and refuses calls whose numbers need it: `scale` of integers by 1.5, `arange` by 0.1.\n\n"
       "| kernel |",
       file);
   for (const std::string& device : options.devices) std::fprintf(file, " %s |", device.c_str());
