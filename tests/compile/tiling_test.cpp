@@ -110,8 +110,8 @@ TEST(Tiles, Are_cut_with_their_neighbours_and_taller_with_many) {
       z.store(slice(wide, {2 * neighbours, 0}, {z.tile_dim(0), z.tile_dim(1)}));
     });
   };
-  EXPECT_EQ(with(1), (Extents{64, 1024}));
-  EXPECT_EQ(with(8), (Extents{64, 1024}));
+  EXPECT_EQ(with(1), (Extents{72, 1024}));
+  EXPECT_EQ(with(8), (Extents{72, 1024}));
   EXPECT_EQ(with(9), (Extents{128, 1024}));
 }
 
