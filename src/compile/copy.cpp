@@ -93,8 +93,13 @@ Id Copy::made(const Op& op) {
       return to_.reshape(operands[0], shape_of(op));
     case Code::transpose:
       return to_.transpose(operands[0], op.list);
-    case Code::slice:
-      return to_.slice(operands[0], rest(1), all(op.shape));
+    case Code::slice: {
+      std::vector<Id> starts = rest(1);
+      for (std::size_t axis = 0; choices_.start && axis < starts.size(); ++axis) {
+        starts[axis] = choices_.start(op, axis, starts[axis]);
+      }
+      return to_.slice(operands[0], starts, all(op.shape));
+    }
     case Code::pick:
       return to_.pick(operands[0], all(ir::starts_of(op)), all(ir::extents_of(op)), all(ir::indices_of(op)), op.border,
                       op.list);

@@ -20,10 +20,11 @@ class Copy {
   struct Choices {
     std::function<ir::Id(const ir::Op&)> leaf;  // dim, tile_dim, origin, block, scalar
     std::function<ir::Id(const ir::Op&, const std::vector<ir::Id>& indices)> load;
-    std::function<ir::Id(const ir::Op&, ir::Id made)> iota = nullptr;             // what stands for it
-    std::function<ir::Extents(const ir::Op&, ir::Extents made)> shape = nullptr;  // of iota, broadcast and reshape
-    std::map<ir::Id, ir::Id> given = {};                                          // values that are there already
-    bool drops_broadcasts = false;                                                // shapes follow from the loads
+    std::function<ir::Id(const ir::Op&, ir::Id made)> iota = nullptr;                     // what stands for it
+    std::function<ir::Id(const ir::Op&, std::size_t axis, ir::Id made)> start = nullptr;  // of a slice
+    std::function<ir::Extents(const ir::Op&, ir::Extents made)> shape = nullptr;          // of iota, broadcast, reshape
+    std::map<ir::Id, ir::Id> given = {};  // values that are there already
+    bool drops_broadcasts = false;        // shapes follow from the loads
   };
 
   // Of what the program stores, or of the value `root`.

@@ -121,18 +121,40 @@ struct Reach {
 
 std::int64_t quotient_down(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
 
-// Whether a program computes each point along an axis from where it is alone, so that it can be asked for every second
-// or third of them: the tile's extent is an extent and nothing else.
-bool can_skip_along(const Program& program, int axis) {
+// The tile's extent along an axis and so many neighbours: tile_dim, or tile_dim + number; nothing if it is neither.
+std::optional<std::int64_t> neighbours(const Program& program, Id extent, int axis) {
+  const auto is_tile = [&](Id id) { return program[id].code == Code::tile_dim && program[id].axis == axis; };
+  const Op& op = program[extent];
+  std::int64_t number = 0;
+  if (is_tile(extent)) return 0;
+  if (op.code != Code::add || !is_tile(op.operands[0]) || !ir::is_constant(program, op.operands[1], number)) {
+    return std::nullopt;
+  }
+  return number;
+}
+
+// Whether a program computes each point along an axis from where it is and from neighbours that are whole groups away,
+// so that it can be asked for one element of each group: the tile's extent, and that with neighbours, are extents and
+// nothing else.
+bool can_skip_along(const Program& program, int axis, std::int64_t group) {
   const std::vector<bool> is_live = live_ops(program);
+  const auto extent_of = [&](Id id) { return neighbours(program, id, axis); };
   for (std::size_t id = 0; id < is_live.size(); ++id) {
     const Op& op = program.ops[id];
     if (!is_live[id]) continue;
     if (op.code == Code::reshape || op.code == Code::pick || op.code == Code::mma) return false;
-    const bool uses_extent = std::ranges::any_of(op.operands, [&](Id operand) {
-      return program[operand].code == Code::tile_dim && program[operand].axis == axis;
-    });
-    if (uses_extent) return false;
+    if (const auto more = extent_of(static_cast<Id>(id))) {
+      if (*more % group != 0) return false;
+      continue;
+    }
+    if (std::ranges::any_of(op.operands, [&](Id operand) { return extent_of(operand).has_value(); })) return false;
+    if (op.code != Code::slice) continue;
+    const std::vector<Id>& from = program[op.operands[0]].shape;
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      std::int64_t start = 0;
+      const bool is_along = extent_of(from[i]).has_value() || extent_of(op.shape[i]).has_value();
+      if (is_along && (!ir::is_constant(program, op.operands[i + 1], start) || start % group != 0)) return false;
+    }
   }
   return true;
 }
@@ -179,6 +201,7 @@ class Fusion {
   void look();
   Id copy_reader(Builder& make, const Load& load);
   Id copy_writer(Builder& make, const std::vector<Id>& start, const std::vector<Id>& extent);
+  void skip_in_groups(Builder& make, Copy::Choices& choices, Id extent);
   int axis_like(std::size_t axis, std::int64_t factor) const;
   bool is_own_axis(const Builder& make, const Line& line, std::size_t axis, int* output_axis) const;
   bool is_own_group(const Builder& make, const Line& line, std::size_t axis, int* output_axis) const;
@@ -311,7 +334,7 @@ std::int64_t Fusion::group_to_skip() const {
   const Reach& reach = reach_[last];
   const std::int64_t group = reach.like.scale;
   const bool is_skipped = group > 1 && reach.is_in_groups && static_cast<std::int64_t>(reach.members.size()) < group;
-  return is_skipped && !writer_whole_[last] && can_skip_along(writer_, static_cast<int>(last)) ? group : 1;
+  return is_skipped && !writer_whole_[last] && can_skip_along(writer_, static_cast<int>(last), group) ? group : 1;
 }
 
 Id Fusion::copy_reader(Builder& make, const Load& load) {
@@ -357,16 +380,28 @@ Id Fusion::copy_writer(Builder& make, const std::vector<Id>& start, const std::v
   choices.load = [&](const Op& op, const std::vector<Id>& indices) {
     return make.load(inputs_[static_cast<std::size_t>(op.index) - 1], indices, op.border, op.list);
   };
-  if (group_ > 1) {
-    choices.iota = [&](const Op& op, Id made) {
-      const Op& along = writer_[op.shape[static_cast<std::size_t>(op.axis)]];
-      const bool is_last = along.code == Code::tile_dim && along.axis + 1 == static_cast<int>(rank());
-      return is_last ? make.binary(Code::mul, made, make.index(group_)) : made;
-    };
-  }
+  if (group_ > 1) skip_in_groups(make, choices, extent.back());
   const Id value = make.broadcast(Copy(make, writer_, std::move(choices)).run(), extent);
   parts_[key] = value;
   return value;
+}
+
+// One element of each group along the last axis, of which there are `extent`: neighbours are counted in groups too.
+void Fusion::skip_in_groups(Builder& make, Copy::Choices& choices, Id extent) {
+  const auto neighbours_of = [this](Id of) { return neighbours(writer_, of, static_cast<int>(rank()) - 1); };
+  for (Id id = 0; id < static_cast<Id>(writer_.ops.size()); ++id) {
+    const auto more = neighbours_of(id);
+    if (more && *more != 0) choices.given[id] = make.binary(Code::add, extent, make.index(*more / group_));
+  }
+  choices.iota = [&make, neighbours_of, this](const Op& op, Id made) {
+    const bool is_last = neighbours_of(op.shape[static_cast<std::size_t>(op.axis)]).has_value();
+    return is_last ? make.binary(Code::mul, made, make.index(group_)) : made;
+  };
+  choices.start = [&make, neighbours_of, this](const Op& op, std::size_t axis, Id made) {
+    std::int64_t start = 0;
+    const bool is_last = neighbours_of(op.shape[axis]).has_value();
+    return is_last && ir::is_constant(make.program(), made, start) ? make.index(start / group_) : made;
+  };
 }
 
 // The axis of the output that is as long as an axis of what is read, but for the factor; -1: that is not known.
