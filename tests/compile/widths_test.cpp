@@ -83,7 +83,7 @@ TEST(Ranges, Need_8_16_32_or_64_bits) {
 // Of the widest vectors of a program that stores u8.
 int lane_bits(const std::function<Tile(const Tile&)>& make) {
   const ir::Program program = program_of(Type::u8, [&](const Tile& x) { return tile::cast<std::uint8_t>(make(x)); });
-  return LaneAnalysis(program, Tiling{{16384}}).lane_bits;
+  return LaneAnalysis(program, Tiling{{16384}}, false).lane_bits;
 }
 
 TEST(Widths, Are_those_that_the_numbers_need) {
@@ -131,6 +131,29 @@ TEST(Widths, Of_a_sum_of_products_that_is_shifted_are_those_of_its_factors) {
   EXPECT_EQ(lane_bits([&](const Tile& x) { return bounded(x, 32766); }), 32) << "other bounds";
   const auto difference = [](const Tile& x) { return (s32_of(x) * -300 + (s32_of(x) - 255) * 128 + 9) >> 3; };
   EXPECT_EQ(lane_bits(difference), 16);
+}
+
+// Whether a program that stores u8 has a sum of products of bytes.
+bool has_byte_sum(const std::function<Tile(const Tile&)>& make) {
+  const ir::Program program = program_of(Type::u8, [&](const Tile& x) { return tile::cast<std::uint8_t>(make(x)); });
+  return LaneAnalysis(program, Tiling{{16384}}, true).has_byte_sum(program.stored());
+}
+
+TEST(Widths, Of_a_sum_of_products_of_bytes_are_8_where_its_lower_16_bits_are_wanted) {
+  const auto pixel = [](const Tile& x, int offset) { return s32_of(x ^ offset) - 128; };
+  const auto small = [] { return tile::min(tile::max(tile::detail::scalar(0), 0), 127); };
+  const auto sum = [&](const Tile& x, const Tile& weight) {
+    return (pixel(x, 0) + pixel(x, 1)) * weight + pixel(x, 2) * 70;
+  };
+  const auto low = [](const Tile& all) { return (((all + 32768) & 65535) - 32768) >> 8; };
+  EXPECT_TRUE(has_byte_sum([&](const Tile& x) { return low(sum(x, small())); }));
+  EXPECT_TRUE(has_byte_sum([&](const Tile& x) { return low(s32_of(x) + s32_of(x ^ 1) * 3 + s32_of(x ^ 2)); }));
+  EXPECT_FALSE(has_byte_sum([&](const Tile& x) { return sum(x, small()) >> 8; })) << "more than 16 bits";
+  EXPECT_FALSE(has_byte_sum([&](const Tile& x) { return low(sum(x, small() + 1)); })) << "a weight of 128";
+  EXPECT_FALSE(has_byte_sum([&](const Tile& x) { return low(sum(x, -small())); })) << "a weight below 0";
+  EXPECT_FALSE(has_byte_sum([&](const Tile& x) { return low(pixel(x, 0) * 3 + pixel(x, 1)); })) << "two terms";
+  EXPECT_FALSE(has_byte_sum([&](const Tile& x) { return low(pixel(x, 0) + pixel(x, 1) + s32_of(x) * s32_of(x)); }))
+      << "a product of two values";
 }
 
 }  // namespace

@@ -202,6 +202,45 @@ TEST(Sharpen, IsExactForEveryAmount) {
   }
 }
 
+// A pixel that all around it differ from as much as they can: the greatest numbers of the sums, over vectors and their
+// ends.
+TEST(Sharpen, IsExactForTheSharpestPixels) {
+  for (const bool is_white : {false, true}) {
+    Bytes x{{5, 83}, {}};
+    x.values.assign(5 * 83, is_white ? Byte{0} : Byte{255});
+    for (std::size_t i = 0; i < x.values.size(); i += 3) x.values[i] = is_white ? Byte{255} : Byte{0};
+    for (const std::int64_t amount : {1, 127, 128, 129, 256, 258, 384, 511, 512}) {
+      const U8 z = run_like("sharpen", x, {{"amount", static_cast<double>(amount) / 256}});
+      for (std::int64_t i = 0; i < x.shape.elements(); ++i) {
+        const std::int64_t wanted = sharpened(x, i / x.shape[1], i % x.shape[1], amount);
+        ASSERT_EQ(std::int64_t{z[static_cast<std::size_t>(i)]}, wanted) << "at " << i << ", amount " << amount;
+      }
+    }
+  }
+}
+
+// Weights that are a byte with a sign and such that are not, in vectors and at their ends, with and without channels.
+TEST(GaussianBlur, IsExactForEveryWidth) {
+  for (const double sigma : {0.4, 0.8, 0.9, 1.5, 100.0}) {
+    for (std::int64_t width = 1; width < 140; width += width < 40 ? 1 : 13) {
+      for (const std::int64_t channels : {1, 3, 4}) {
+        const Bytes x = noise<Byte>({5, width, channels}, 8);
+        const U8 z = run_like("gaussian_blur", x, {{"radius", 3}, {"sigma", sigma}});
+        for (std::int64_t channel = 0; channel < channels; ++channel) {
+          const Bytes one{{5, width}, channel_of(x.values, static_cast<int>(channels), static_cast<int>(channel))};
+          const std::vector<std::int64_t> sums = window_sums(one, fixed_gaussian(3, sigma));
+          const U8 found = channel_of(z, static_cast<int>(channels), static_cast<int>(channel));
+          for (std::size_t i = 0; i < found.size(); ++i) {
+            ASSERT_EQ(std::int64_t{found[i]}, (sums[i] + 32768) >> 16)
+                << "at " << i << " of channel " << channel << " of " << channels << ", width " << width << ", sigma "
+                << sigma;
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Sharpen, OfAnyRadiusIsExactOnBytes) {
   for (const auto& [shape, radius] : std::span(wide_windows).first(2)) {
     const Bytes x = noise<Byte>(shape, 6);

@@ -127,8 +127,10 @@ Emitter::Lanes Emitter::elementwise(ir::Id id, std::span<const Lanes> operands) 
   const ir::Type type = program_[op.operands[0]].type;
   bool all_uniform = true;
   for (const Lanes& operand : operands) all_uniform &= operand.is_uniform();
+  if (op.type == ir::Type::s64 && type == ir::Type::s64 && op.code == Code::add) {
+    return add_places(operands[0], operands[1]);
+  }
   if (op.type == ir::Type::s64 && type == ir::Type::s64 && !all_uniform) {
-    if (op.code == Code::add) return add_places(operands[0], operands[1]);
     if (op.code == Code::mul) return mul_places(operands[0], operands[1]);
     if (op.code == Code::sub && !operands[0].is_vector && !operands[1].is_vector && operands[0].stride &&
         !operands[1].stride) {
@@ -160,6 +162,7 @@ Value* Emitter::apply(ir::Id id, std::span<Value*> x) {
   const std::vector<ir::Id> operands = widths().operands_of(id);
   if (op.code == Code::convert || op.code == Code::nearest) return converted_narrow(id, x[0]);
   if (op.code == Code::abs && ir::is_integer(op.type) && !widths().range(operands[0]).is_signed()) return x[0];
+  if (const auto sum = widths().byte_sum(id); !sum.terms.empty()) return byte_sum(sum, x);
   for (std::size_t i = 0; i < x.size(); ++i) x[i] = resized(operands[i], x[i], bits);
   if (const auto product = widths().high_product(id); product.a != ir::none) {
     Value* other = product.b == ir::none
@@ -189,17 +192,21 @@ Value* Emitter::apply(ir::Id id, std::span<Value*> x) {
   }
 }
 
+Value* Emitter::instruction(const RegisterForms& forms, Value* a, Value* b) {
+  const ID id = host_.vector_bits == 512 ? forms.of_512 : host_.vector_bits == 256 ? forms.of_256 : forms.of_128;
+  return b_.CreateIntrinsic(id, {}, {a, b});
+}
+
 // What x86 has an instruction for, which LLVM finds in the plain form only now and then, or after a long search: in
 // vectors of as many bits as a register. Null where there is none.
 Value* Emitter::in_registers(const RegisterForms& forms, Value* a, Value* b) {
   const auto* type = llvm::dyn_cast<llvm::FixedVectorType>(a->getType());
   const unsigned fit = host_.vector_bits / a->getType()->getScalarSizeInBits();
   if (!type || type->getNumElements() % fit != 0 || !llvm::Triple(module_.getTargetTriple()).isX86()) return nullptr;
-  const ID id = host_.vector_bits == 512 ? forms.of_512 : host_.vector_bits == 256 ? forms.of_256 : forms.of_128;
   llvm::SmallVector<Value*, 8> parts;
   for (unsigned first = 0; first < type->getNumElements(); first += fit) {
     const auto part = [&](Value* of) { return b_.CreateShuffleVector(of, llvm::createSequentialMask(first, fit, 0)); };
-    parts.push_back(b_.CreateIntrinsic(id, {}, {part(a), part(b)}));
+    parts.push_back(instruction(forms, part(a), part(b)));
   }
   return llvm::concatenateVectors(b_, parts);
 }

@@ -6,6 +6,7 @@
 #include "compile/llvm/plugin.hpp"
 #include "ir/ir.hpp"
 
+#include <array>
 #include <functional>
 #include <llvm/ADT/SmallVector.h>
 #include <llvm/IR/IRBuilder.h>
@@ -103,11 +104,12 @@ class Emitter {
   Lanes uniform(llvm::Value* value) const { return {value, nullptr, false}; }
   Lanes varying(llvm::Value* value) const { return {value, nullptr, lanes_ > 1}; }
   Lanes elementwise(ir::Id id, std::span<const Lanes> operands);
-  llvm::Value* resized(ir::Id id, llvm::Value* value, int bits);  // an integer in more bits, or its lower ones
-  Lanes resized(ir::Id id, Lanes value, int bits);
   struct RegisterForms {  // of an instruction, by the bits of registers
     llvm::Intrinsic::ID of_128, of_256, of_512;
   };
+  llvm::Value* instruction(const RegisterForms& forms, llvm::Value* a, llvm::Value* b);  // of whole registers
+  llvm::Value* resized(ir::Id id, llvm::Value* value, int bits);  // an integer in more bits, or its lower ones
+  Lanes resized(ir::Id id, Lanes value, int bits);
   llvm::Value* in_registers(const RegisterForms& forms, llvm::Value* a, llvm::Value* b);
   llvm::Value* upper_half(llvm::Value* a, llvm::Value* b, bool is_signed);
   llvm::Value* average(llvm::Value* a, llvm::Value* b);
@@ -136,9 +138,15 @@ class Emitter {
 
   // Sums of products (product_sums.cpp).
   llvm::Value* product_sum(ir::Id id, const Widths::ProductSum& sum, std::span<llvm::Value* const> x);
-  struct SharedTerms;
+  llvm::Value* byte_sum(const Widths::ByteSum& sum, std::span<llvm::Value* const> x);
+  llvm::Value* factor_of(const Widths::ProductSum::Term& term);
+  llvm::Value* factor_of(const Widths::ByteSum::Term& term);
+  // The same of vectors that fill registers, at all points together; nothing: it has to be done as above.
   std::optional<Values> paired_product_sums(ir::Id id, const std::vector<Values>& operands);
-  llvm::Value* paired_factors(const Widths::ProductSum::Term* a, const Widths::ProductSum::Term* b);
+  std::optional<Values> paired_byte_sums(ir::Id id, const std::vector<Values>& operands);
+  struct PairedSums;
+  std::vector<std::array<llvm::Value*, 2>> paired_halves(const PairedSums& sums, unsigned first);
+  bool multiplies_bytes() const;
 
   // Memory (memory.cpp).
   Lanes loaded(ir::Id id, const Point& point);
@@ -184,8 +192,18 @@ class Emitter {
   void note_first_load(const ir::Op& op, std::int64_t step);
   void prefetch_next_tile(const Point& point);
 
-  // Loop nests and functions (stages.cpp).
+  // Scratch memory (scratch.cpp).
+  std::int64_t full_extent(ir::Id extent) const;
+  std::vector<llvm::Value*> scratch_extents(ir::Id id);
+  llvm::Value* scratch_bytes(ir::Id id);
+  std::vector<ir::Id> read_by(const std::vector<ir::Id>& stage) const;
+  std::vector<std::vector<ir::Id>> scratch_places() const;
+  llvm::Value* bytes_of_place(const std::vector<ir::Id>& place);
+  void place_scratch();
   void emit_scratch_function();
+
+  // Loop nests and functions (stages.cpp).
+  std::vector<std::vector<ir::Id>> stages_of(int region) const;  // each computes values for the tile, or is a loop
   bool can_stream() const;
   void emit_kernel(const char* name, bool streaming);
   void emit_tile(llvm::Value* tile_number);
@@ -199,7 +217,6 @@ class Emitter {
   void emit_axis(const std::vector<llvm::Value*>& extents, const Stage& stage, const Point& outer);
   void emit_row(llvm::Value* extent, const Stage& stage, const Points& rows);
   void emit_row_body(const Stage& stage, const Points& rows, llvm::Value* j, int lanes, int vectors);
-  void run_in_halves(const Stage& stage, const Point& point);
   std::pair<llvm::Value*, llvm::Value*> safe_range(const Stage& stage, const Points& rows, llvm::Value* extent);
   std::vector<ir::Id> open_counters(ir::Id place) const;
   std::optional<Values> extremes(ir::Id place);
@@ -209,19 +226,15 @@ class Emitter {
   bool is_own_stage(ir::Id id) const;
   const Widths& widths() const { return *analysis_.widths; }
   bool is_materialised(ir::Id id) const { return analysis_.is_materialised[static_cast<std::size_t>(id)]; }
-  void use_lanes(int bits, int stored_bits);
+  void use_lanes(int bits, int narrowest);
   bool has_stages() const;
   int vectors_for(int cost) const;
   int rows_for(ir::Id root) const;
   bool is_long_chain() const;
   void keep_abreast(Values& values);
   Values compute_anew(ir::Id id, const Points& points);
-  std::vector<ir::Id> kept_values() const;
   void for_each(llvm::Value* begin, llvm::Value* end, std::int64_t step, const std::function<void(llvm::Value*)>& body);
   std::vector<llvm::Value*> extents_of(ir::Id id);
-  std::int64_t full_extent(ir::Id extent) const;
-  std::vector<llvm::Value*> scratch_extents(ir::Id id);
-  llvm::Value* scratch_bytes(ir::Id id);
   void begin_function(llvm::Function* function);
   void load_dims(llvm::Value* dims);
 

@@ -8,13 +8,13 @@ using ir::Code;
 using ir::Id;
 using ir::Op;
 
-LaneAnalysis::LaneAnalysis(const ir::Program& program, const Tiling& tiling)
+LaneAnalysis::LaneAnalysis(const ir::Program& program, const Tiling& tiling, bool multiplies_bytes)
     : Analysis(program, tiling), program_(program) {
-  find_widths();
+  find_widths(multiplies_bytes);
 }
 
-void LaneAnalysis::find_widths() {
-  widths.emplace(program_, is_live, is_materialised);
+void LaneAnalysis::find_widths(bool multiplies_bytes) {
+  widths.emplace(program_, is_live, is_materialised, multiplies_bytes);
   for (const ir::Buffer& buffer : program_.buffers) has_wide_data_ |= ir::bits_of(buffer.type) == 64;
   lane_bits = 8;
   for (std::size_t id = 0; id < program_.ops.size(); ++id) {
@@ -31,9 +31,8 @@ int LaneAnalysis::own_lane_bits(Id id) const {
   return is_repeated ? 0 : widths->bits[static_cast<std::size_t>(id)];
 }
 
-int LaneAnalysis::lane_bits_of(Id root) const {
-  if (program_.regions.size() > 1) return lane_bits;
-  int bits = 8;
+std::vector<Id> LaneAnalysis::stage_of(Id root) const {
+  std::vector<Id> found;
   std::vector<bool> seen(program_.ops.size());
   std::vector<Id> open = {root};
   while (!open.empty()) {
@@ -41,11 +40,28 @@ int LaneAnalysis::lane_bits_of(Id root) const {
     open.pop_back();
     if (seen[static_cast<std::size_t>(id)]) continue;
     seen[static_cast<std::size_t>(id)] = true;
-    bits = std::max(bits, own_lane_bits(id));
-    const bool is_kept = id != root && is_materialised[static_cast<std::size_t>(id)];
-    if (!is_kept) open.insert(open.end(), program_[id].operands.begin(), program_[id].operands.end());
+    found.push_back(id);
+    const Op& op = program_[id];
+    if (id != root && is_materialised[static_cast<std::size_t>(id)]) continue;
+    open.insert(open.end(), op.operands.begin(), op.operands.end());
+    if (op.code != Code::loop) continue;
+    const std::vector<Id>& results = program_.regions[static_cast<std::size_t>(op.index)].results;
+    open.insert(open.end(), results.begin(), results.end());
   }
+  return found;
+}
+
+int LaneAnalysis::lane_bits_of(Id root) const {
+  if (program_.regions.size() > 1) return lane_bits;
+  int bits = 8;
+  for (const Id id : stage_of(root)) bits = std::max(bits, own_lane_bits(id));
   return bits;
+}
+
+bool LaneAnalysis::has_byte_sum(Id root) const {
+  return std::ranges::any_of(stage_of(root), [&](Id id) {
+    return (id == root || !is_materialised[static_cast<std::size_t>(id)]) && !widths->byte_sum(id).terms.empty();
+  });
 }
 
 }  // namespace tessera::compile

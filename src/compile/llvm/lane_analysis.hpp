@@ -9,16 +9,20 @@ namespace tessera::compile {
 
 // And what vectors depend on: in how many bits everything is computed.
 struct LaneAnalysis : Analysis {
-  LaneAnalysis(const ir::Program& program, const Tiling& tiling);
+  LaneAnalysis(const ir::Program& program, const Tiling& tiling, bool multiplies_bytes);
 
   std::optional<Widths> widths;  // of integers
 
   int lane_bits = 0;  // of the widest elements that the vectors hold
-  // The same of the stage that computes a value.
+  // What the stage that computes a value consists of, down to the materialised values that it reads, and with them.
+  std::vector<ir::Id> stage_of(ir::Id root) const;
+  // The widest elements there.
   int lane_bits_of(ir::Id root) const;
+  // Whether bytes are multiplied as such there.
+  bool has_byte_sum(ir::Id root) const;
 
  private:
-  void find_widths();
+  void find_widths(bool multiplies_bytes);
   int own_lane_bits(ir::Id id) const;
 
   const ir::Program& program_;

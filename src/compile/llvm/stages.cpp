@@ -1,5 +1,6 @@
 #include "compile/llvm/emitter.hpp"
 #include "compile/llvm/scope.hpp"
+#include "ir/analysis.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -12,8 +13,6 @@ using ir::Id;
 using llvm::Value;
 
 namespace {
-
-constexpr std::int64_t scratch_alignment = 64;
 
 bool is_constant_one(const Value* value) {
   const auto* constant = llvm::dyn_cast<llvm::ConstantInt>(value);
@@ -94,10 +93,6 @@ struct Emitter::Stage {
   int rows = 1;                                             // at a time along the one before it
   std::function<Value*(const Point&)> alignment = nullptr;  // elements until stores are aligned
   bool can_repeat = false;                                  // computing a point twice gives the same
-  // Of doubled lanes one register after the other, not both at once: where there are many operands they do not all fit
-  // the registers, and the vertical half of a blur takes a sixth fewer instructions. A long chain is better off with
-  // two registers that do not wait for each other: sharpen lost a tenth.
-  bool in_halves = false;
 
   void run(const Points& points) const {
     if (body) return body(points);
@@ -112,16 +107,16 @@ Emitter::Emitter(llvm::Module& module, const ir::Program& program, const Tiling&
       program_(program),
       tiling_(tiling),
       host_(host),
-      analysis_(program, tiling),
+      analysis_(program, tiling, multiplies_bytes()),
       b_(context_) {
   use_lanes(analysis_.lane_bits, ir::bits_of(program_.buffers[0].type));
 }
 
-// Stages of fewer bits have more lanes. What is stored may have fewer bits than it is computed in.
-void Emitter::use_lanes(int bits, int stored_bits) {
+// Stages of fewer bits have more lanes. What is stored, or multiplied, may have fewer bits than it is computed in.
+void Emitter::use_lanes(int bits, int narrowest) {
   natural_lanes_ = std::max(1, static_cast<int>(host_.vector_bits) / bits);
   // u8 that are computed in more bits: two vectors at a time, which become one again when they are stored.
-  are_lanes_doubled_ = stored_bits == 8 && (bits == 16 || bits == 32);
+  are_lanes_doubled_ = narrowest == 8 && (bits == 16 || bits == 32);
   if (are_lanes_doubled_) natural_lanes_ *= 2;
 }
 
@@ -181,72 +176,11 @@ std::vector<Value*> Emitter::extents_of(Id id) {
   return extents;
 }
 
-// An extent in a tile that is not cut short at the output's end, if it is a number; else 0.
-std::int64_t Emitter::full_extent(Id extent) const {
-  const ir::Op& op = program_[extent];
-  std::int64_t number = 0;
-  if (ir::is_constant(program_, extent, number)) return number;
-  if (op.code == Code::tile_dim) return tiling_.extents[static_cast<std::size_t>(op.axis)];
-  if (op.code != Code::add) return 0;
-  const std::int64_t a = full_extent(op.operands[0]), b = full_extent(op.operands[1]);
-  return a > 0 && b > 0 ? a + b : 0;
-}
-
-// How many elements apart the rows of a value are in scratch memory: where that is a number, whole cache lines, so that
-// no vector of a row lies across two of them; and an odd number of those, so that rows do not meet in the cache. Blur,
-// sharpen and grayscale as one took 3 % less time, sharpen alone 2 %, a blur alone as long.
-std::vector<Value*> Emitter::scratch_extents(Id id) {
-  std::vector<Value*> extents = extents_of(id);
-  const std::vector<Id>& shape = program_[id].shape;
-  constexpr std::int64_t least = 512;
-  const std::int64_t size = scratch_bits(id) / 8;
-  const std::int64_t bytes = shape.size() < 2 ? 0 : full_extent(shape.back()) * size;
-  if (bytes < least) return extents;
-  const std::int64_t lines = (bytes + scratch_alignment - 1) / scratch_alignment;
-  extents.back() = i64((lines | 1) * scratch_alignment / size);
-  return extents;
-}
-
-Value* Emitter::scratch_bytes(Id id) {
-  Value* bytes = i64(scratch_bits(id) / 8);
-  for (Value* extent : scratch_extents(id)) bytes = b_.CreateMul(bytes, extent);
-  return b_.CreateAnd(b_.CreateAdd(bytes, i64(scratch_alignment - 1)), i64(-scratch_alignment));
-}
-
 // Whether a value is materialised by a stage of its own. The results of a loop of stages are where the loop left them.
 bool Emitter::is_own_stage(Id id) const {
   const ir::Op& op = program_[id];
   return is_materialised(id) &&
          (op.code != Code::result || analysis_.is_inline_loop[static_cast<std::size_t>(op.operands[0])]);
-}
-
-// The values that live in scratch memory; what a loop carries, twice.
-std::vector<Id> Emitter::kept_values() const {
-  std::vector<Id> kept;
-  for (std::size_t id = 0; id < program_.ops.size(); ++id) {
-    const ir::Op& op = program_.ops[id];
-    if (!analysis_.is_live[id]) continue;
-    if (is_own_stage(static_cast<Id>(id))) kept.push_back(static_cast<Id>(id));
-    if (op.code != Code::loop || analysis_.is_inline_loop[id]) continue;
-    const auto& arguments = program_.regions[static_cast<std::size_t>(op.index)].arguments;
-    for (std::size_t j = 1; j < arguments.size(); ++j) kept.insert(kept.end(), 2, arguments[j]);
-  }
-  return kept;
-}
-
-void Emitter::emit_scratch_function() {
-  auto* type = llvm::FunctionType::get(b_.getInt64Ty(), {b_.getPtrTy()}, false);
-  begin_function(llvm::Function::Create(type, llvm::Function::ExternalLinkage, "scratch", module_));
-  load_dims(function_->getArg(0));
-  for (std::size_t axis = 0; axis < tiling_.extents.size(); ++axis) {
-    const std::int64_t extent = tiling_.extents[axis];
-    tile_dims_.push_back(extent == 0 ? dim(0, static_cast<int>(axis)) : i64(extent));
-    origins_.push_back(i64(0));
-    blocks_.push_back(i64(0));
-  }
-  Value* bytes = i64(0);
-  for (Id id : kept_values()) bytes = b_.CreateAdd(bytes, scratch_bytes(id));
-  b_.CreateRet(bytes);
 }
 
 void Emitter::for_each(Value* begin, Value* end, std::int64_t step, const std::function<void(Value*)>& body) {
@@ -330,12 +264,7 @@ void Emitter::emit_tile(Value* number) {
   for (std::size_t id = 0; id < program_.ops.size(); ++id) {
     if (analysis_.is_live[id] && program_.ops[id].code == Code::scalar) scalar(static_cast<Id>(id));
   }
-  Value* place = scratch_;
-  scratch_of_.clear();
-  for (Id id : kept_values()) {
-    if (!scratch_of_.try_emplace(id, place).second) spare_of_[id] = place;
-    place = b_.CreateGEP(b_.getInt8Ty(), place, scratch_bytes(id));
-  }
+  place_scratch();
   emit_region(0);
   emit_store();
 }
@@ -356,17 +285,29 @@ std::vector<Id> Emitter::loads_along_with(Id id) const {
   return found;
 }
 
-void Emitter::emit_region(int region) {
+std::vector<std::vector<Id>> Emitter::stages_of(int region) const {
+  std::vector<std::vector<Id>> stages;
   std::vector<Id> done;
   for (Id id : program_.regions[static_cast<std::size_t>(region)].ops) {
     const auto at = static_cast<std::size_t>(id);
     if (!analysis_.is_live[at] || std::ranges::find(done, id) != done.end()) continue;
-    if (program_[id].code == Code::loop && !analysis_.is_inline_loop[at]) {
-      emit_loop_stage(id);
-    } else if (is_own_stage(id)) {
-      const std::vector<Id> others = loads_along_with(id);
-      done.insert(done.end(), others.begin(), others.end());
-      emit_materialised(id, others);
+    const bool is_loop = program_[id].code == Code::loop && !analysis_.is_inline_loop[at];
+    if (!is_loop && !is_own_stage(id)) continue;
+    stages.push_back({id});
+    if (is_loop) continue;
+    const std::vector<Id> others = loads_along_with(id);
+    stages.back().insert(stages.back().end(), others.begin(), others.end());
+    done.insert(done.end(), others.begin(), others.end());
+  }
+  return stages;
+}
+
+void Emitter::emit_region(int region) {
+  for (const std::vector<Id>& stage : stages_of(region)) {
+    if (program_[stage[0]].code == Code::loop) {
+      emit_loop_stage(stage[0]);
+    } else {
+      emit_materialised(stage[0], {stage.begin() + 1, stage.end()});
     }
   }
 }
@@ -382,10 +323,10 @@ int Emitter::vectors_for(int cost) const {
 }
 
 // Two where a point is a sum of products over the rows around it, as in a blur: they have most of those in common. The
-// vertical half of a blur of 7 by 7 took 12 % less time, four rows took as long as two. Of three rows, as sharpen has
-// them, too little is in common.
+// vertical half of a blur of 7 by 7 took 12 % less time, four rows took as long as two. Of three rows of 16 bits too
+// little is in common.
 int Emitter::rows_for(Id root) const {
-  constexpr int many = 5;
+  constexpr int many_bytes = 3, many = 5;
   std::vector<bool> seen(program_.ops.size());
   std::vector<Id> open = {root};
   while (!open.empty()) {
@@ -393,12 +334,18 @@ int Emitter::rows_for(Id root) const {
     open.pop_back();
     if (seen[static_cast<std::size_t>(id)] || (id != root && is_materialised(id))) continue;
     seen[static_cast<std::size_t>(id)] = true;
-    std::map<Id, int> slices;  // by what they are taken of
-    for (const Widths::ProductSum::Term& term : widths().product_sum(id).terms) {
-      const ir::Op& value = program_[term.value];
-      if (value.code == Code::slice && ++slices[value.operands[0]] >= many) return 2;
-    }
     const std::vector<Id> operands = operands_of(id);
+    std::map<std::vector<Id>, int> along_columns;  // by what is read, and where along the row
+    const bool is_of_bytes = !widths().byte_sum(id).terms.empty();
+    const bool is_sum = is_of_bytes || !widths().product_sum(id).terms.empty();
+    for (Id operand : is_sum ? operands : std::vector<Id>{}) {
+      const ir::Op& op = program_[operand];
+      const bool is_read = op.code == Code::load || op.code == Code::pick;
+      if (op.shape.size() < 2 || (op.code != Code::slice && !is_read)) continue;
+      const Id column = is_read ? ir::indices_of(op).back() : op.operands.back();
+      const Id source = op.code == Code::load ? op.index : op.operands[0];
+      if (++along_columns[{source, column}] >= (is_of_bytes ? many_bytes : many)) return 2;
+    }
     open.insert(open.end(), operands.begin(), operands.end());
   }
   return 1;
@@ -415,7 +362,8 @@ bool Emitter::is_long_chain() const {
 
 void Emitter::emit_materialised(Id id, const std::vector<Id>& others) {
   const ir::Op& op = program_[id];
-  use_lanes(analysis_.lane_bits_of(id), scratch_bits(id));
+  const bool has_byte_sum = analysis_.has_byte_sum(id);
+  use_lanes(analysis_.lane_bits_of(id), has_byte_sum ? 8 : scratch_bits(id));
   const Scope scope(known_);
   if (is_reduction(op.code) && op.code != Code::argmax && op.axis + 1 == static_cast<int>(op.shape.size())) {
     emit_row_reduction(id);
@@ -427,8 +375,7 @@ void Emitter::emit_materialised(Id id, const std::vector<Id>& others) {
   stage.vectors = is_reduction(op.code) ? 4 : others.empty() ? 2 : 1;
   stage.can_repeat = true;
   stage.rows = rows_for(id);
-  stage.in_halves = are_lanes_doubled_ && !is_reduction(op.code) && stage.rows == 1;
-  if (stage.rows > 1) stage.vectors = 1;
+  if (stage.rows > 1 || (are_lanes_doubled_ && !is_reduction(op.code))) stage.vectors = 1;
   stage.compute = [&, id](const Points& points) { return compute_anew(id, points); };
   stage.keep = [&, id](const Point& point, const Lanes& value) { to_scratch(id, point, value); };
   const auto keep_all = [&, id](const Points& points) {
@@ -609,6 +556,10 @@ void Emitter::emit_store() {
   is_chain_ = is_long_chain();
   if (is_chain_) stage.vectors = 8;
   if (stage.root != ir::none) stage.rows = rows_for(value);
+  // Of an input that may be the output a point is read once, before it is written.
+  stage.can_repeat = !streaming_ && std::ranges::none_of(program_.ops, [&](const ir::Op& op) {
+    return op.code == Code::load && ir::reads_in_place(program_, op.index);
+  });
   if (analysis_.has_mma) {  // sums for 12 vectors of 16 registers, or 24 of 32
     stage.vectors = 2;
     stage.rows = host_.vector_registers >= 32 ? 12 : 6;
@@ -692,27 +643,10 @@ void Emitter::emit_row_body(const Stage& stage, const Points& rows, Value* j, in
   if (lanes > 1) {
     for (const Point& point : points) safe_places_.push_back(point.back());
   }
-  if (stage.in_halves && stage.compute && lanes > 1) {
-    for (const Point& point : points) run_in_halves(stage, point);
-  } else {
-    stage.run(points);
-  }
+  stage.run(points);
   emit_prefetches();
   safe_places_.clear();
   lanes_ = 1;
-}
-
-void Emitter::run_in_halves(const Stage& stage, const Point& point) {
-  const int lanes = std::exchange(lanes_, lanes_ / 2);
-  Value* halves[2] = {nullptr, nullptr};
-  Point at = point;
-  for (Value*& half : halves) {
-    safe_places_.push_back(at.back());
-    half = vector(stage.compute({at})[0]);
-    at.back().base = b_.CreateAdd(at.back().base, i64(lanes_));
-  }
-  lanes_ = lanes;
-  stage.keep(point, varying(llvm::concatenateVectors(b_, halves)));
 }
 
 // The one axis of a load's buffer whose index goes along the rows of the load, and depends on nothing else; -1: none.

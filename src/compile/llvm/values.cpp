@@ -175,6 +175,7 @@ Emitter::Values Emitter::compute(Id id, const Points& points) {
     std::vector<Values> operands;
     for (Id operand : operands_of(id)) operands.push_back(eval(operand, operand_points(op, operand, points)));
     if (std::optional<Values> sums = paired_product_sums(id, operands)) return *sums;
+    if (std::optional<Values> sums = paired_byte_sums(id, operands)) return *sums;
     Values result;
     for (std::size_t i = 0; i < points.size(); ++i) {
       llvm::SmallVector<Lanes, 3> at_point;

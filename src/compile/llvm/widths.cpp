@@ -17,6 +17,8 @@ namespace {
 constexpr int half_bits = 16;  // processors compute in no fewer, but for u8 as such
 constexpr Range half_word = {0, 65535};
 constexpr Range signed_half_word = {-32768, 32767};
+// Two products of such and of numbers from -128 to 127 are in 16 bits, whatever they are.
+constexpr Range small_factor = {0, 127};
 
 bool moves_points(Code code) {
   return code == Code::broadcast || code == Code::reshape || code == Code::transpose || code == Code::slice ||
@@ -27,8 +29,13 @@ bool is_conversion(Code code) { return code == Code::convert || code == Code::ne
 
 }  // namespace
 
-Widths::Widths(const ir::Program& program, const std::vector<bool>& is_live, const std::vector<bool>& is_materialised)
-    : ranges(find_ranges(program)), bits(program.ops.size()), program_(program), is_materialised_(is_materialised) {
+Widths::Widths(const ir::Program& program, const std::vector<bool>& is_live, const std::vector<bool>& is_materialised,
+               bool multiplies_bytes)
+    : ranges(find_ranges(program)),
+      bits(program.ops.size()),
+      program_(program),
+      is_materialised_(is_materialised),
+      multiplies_bytes_(multiplies_bytes) {
   // Who asks comes after whom it asks.
   std::vector<int> asked(program.ops.size());
   asked[static_cast<std::size_t>(program.body().ops.back())] = ir::bits_of(program.buffers.front().type);
@@ -193,6 +200,68 @@ Widths::ProductSum Widths::product_sum(Id id) const {
   return sum;
 }
 
+Id Widths::without_conversions(Id id) const {
+  while (is_conversion(program_[id].code) && passes_on(id) && !is_materialised_[static_cast<std::size_t>(id)]) {
+    id = program_[id].operands[0];
+  }
+  return id;
+}
+
+// Adds what a value is the sum of, times a factor; false if it is of another form.
+bool Widths::add_to(ByteSum& sum, Id id, const ByteSum::Term& factor) const {
+  constexpr int most_ops = 1024;  // a long chain is looked through from each of its links
+  if (++sum.ops > most_ops) return false;
+  const bool is_single = factor.weight == ir::none && factor.factor == 1 && factor.offset == 0;
+  std::int64_t number = 0;
+  if (ir::is_constant(program_, id, number)) {
+    sum.number += number * factor.factor;
+    return factor.weight == ir::none;
+  }
+  id = without_conversions(id);
+  const Op& op = program_[id];
+  if (op.type == Type::u8) {
+    sum.terms.push_back({id, factor.weight, factor.factor, factor.offset});
+    return op.shape == program_[sum.root].shape;
+  }
+  if (!is_narrow(id) || (is_materialised_[static_cast<std::size_t>(id)] && id != sum.root)) return false;
+  const Id a = op.operands[0], b = op.operands.size() > 1 ? op.operands[1] : ir::none;
+  switch (op.code) {
+    case Code::add:
+      return add_to(sum, a, factor) && add_to(sum, b, factor);
+    case Code::sub:
+      if (!ir::is_constant(program_, b, number)) return false;
+      if (program_[without_conversions(a)].type == Type::u8) {
+        ByteSum::Term moved = factor;
+        moved.offset -= number;
+        return add_to(sum, a, moved);
+      }
+      sum.number -= number * factor.factor;
+      return factor.weight == ir::none && add_to(sum, a, factor);
+    case Code::bit_and:
+      return is_single && ir::is_constant(program_, b, number) && number == half_word.high && add_to(sum, a, factor);
+    case Code::mul:
+      for (const auto& [value, other] : {std::pair{a, b}, {b, a}}) {
+        if (!is_single || !program_[other].shape.empty() || !small_factor.contains(range(other))) continue;
+        const bool is_number = ir::is_constant(program_, other, number);
+        return add_to(sum, value, is_number ? ByteSum::Term{.factor = number} : ByteSum::Term{.weight = other});
+      }
+      return false;
+    default:
+      return false;
+  }
+}
+
+Widths::ByteSum Widths::byte_sum(Id id) const {
+  constexpr std::size_t least_terms = 3;
+  const Code code = program_[id].code;
+  const bool is_sum = code == Code::add || code == Code::sub || code == Code::bit_and;
+  if (!multiplies_bytes_ || !is_sum || !is_narrow(id) || bits[static_cast<std::size_t>(id)] != half_bits) return {};
+  ByteSum sum;
+  sum.root = id;
+  if (!add_to(sum, id, {}) || sum.terms.size() < least_terms) return {};
+  return sum;
+}
+
 std::vector<Id> Widths::operands_of(Id id) const {
   if (const HighProduct product = high_product(id); product.a != ir::none) {
     return product.b == ir::none ? std::vector{product.a} : std::vector{product.a, product.b};
@@ -202,6 +271,12 @@ std::vector<Id> Widths::operands_of(Id id) const {
     std::vector<Id> values;
     values.reserve(sum.terms.size());
     for (const ProductSum::Term& term : sum.terms) values.push_back(term.value);
+    return values;
+  }
+  if (const ByteSum sum = byte_sum(id); !sum.terms.empty()) {
+    std::vector<Id> values;
+    values.reserve(sum.terms.size());
+    for (const ByteSum::Term& term : sum.terms) values.push_back(term.value);
     return values;
   }
   return program_[id].operands;
@@ -264,6 +339,13 @@ void Widths::ask_operands(Id id, std::vector<int>& asked) const {
   if (const ProductSum sum = product_sum(id); !sum.terms.empty()) {
     for (const ProductSum::Term& term : sum.terms) {
       ask(term.value, half_bits);
+      if (term.weight != ir::none) ask(term.weight, whole(term.weight));
+    }
+    return;
+  }
+  if (const ByteSum sum = byte_sum(id); !sum.terms.empty()) {
+    for (const ByteSum::Term& term : sum.terms) {
+      ask(term.value, ir::bits_of(Type::u8));
       if (term.weight != ir::none) ask(term.weight, whole(term.weight));
     }
     return;

@@ -14,7 +14,9 @@ namespace tessera::compile {
 // in no more bits than anybody asks of them. Others (shifts to the right, comparisons, minimum) need their operands
 // whole. s64, which are places as a rule, and values of rank 0 keep the bits of their types.
 struct Widths {
-  Widths(const ir::Program& program, const std::vector<bool>& is_live, const std::vector<bool>& is_materialised);
+  // multiplies_bytes: the processor has instructions for sums of products of bytes.
+  Widths(const ir::Program& program, const std::vector<bool>& is_live, const std::vector<bool>& is_materialised,
+         bool multiplies_bytes);
 
   std::vector<Range> ranges;
   std::vector<int> bits;  // by value; of a comparison, those that its operands are compared in. 0: nobody asks for it
@@ -48,6 +50,21 @@ struct Widths {
     std::int64_t shift = 0;
   };
   ProductSum product_sum(ir::Id id) const;
+  // (a - 128) * v + (b - 128) * w + … + number of u8, of which the lower 16 bits are wanted, each factor at most 127:
+  // processors multiply and add pairs of bytes, of which some have a sign. No terms: it is something else.
+  struct ByteSum {
+    struct Term {
+      ir::Id value = ir::none;   // u8
+      ir::Id weight = ir::none;  // of rank 0; none: the number
+      std::int64_t factor = 1;
+      std::int64_t offset = 0;  // is added to the value before that
+    };
+    std::vector<Term> terms;
+    std::int64_t number = 0;
+    ir::Id root = ir::none;
+    int ops = 0;  // that were looked at
+  };
+  ByteSum byte_sum(ir::Id id) const;
   // What is asked when an element-wise value is computed: its operands, or of such a form what it comes down to.
   std::vector<ir::Id> operands_of(ir::Id id) const;
 
@@ -62,6 +79,8 @@ struct Widths {
   int whole(ir::Id id) const;
   ir::Id without_bounds(ir::Id id) const;
   bool add_to(ProductSum& sum, ir::Id id, bool is_negated) const;
+  ir::Id without_conversions(ir::Id id) const;
+  bool add_to(ByteSum& sum, ir::Id id, const ByteSum::Term& factor) const;
   int computed_bits(ir::Id id, int asked) const;
   void ask_operands(ir::Id id, std::vector<int>& asked) const;
   bool is_shift_by_constant(const ir::Op& op) const;
@@ -69,6 +88,7 @@ struct Widths {
 
   const ir::Program& program_;
   const std::vector<bool>& is_materialised_;
+  bool multiplies_bytes_;
 };
 
 }  // namespace tessera::compile
