@@ -171,6 +171,7 @@ class Fusion {
   Program run() {
     look();
     Builder make(text(writer_.name, "+", reader_.name), buffers_, scalars_);
+    make.reserve(reader_.ops.size() + writer_.ops.size());
     const Id stored = copy_reader(make, [&](const Op& op, const std::vector<Id>& indices) {
       switch (way_) {
         case Way::direct:
@@ -191,6 +192,7 @@ class Fusion {
 
   const std::vector<int>& writer_inputs() const { return inputs_; }
   bool skips() const { return group_ > 1; }
+  bool is_in_parts() const { return way_ == Way::parts; }
 
  private:
   using Load = std::function<Id(const Op&, const std::vector<Id>&)>;
@@ -285,6 +287,7 @@ void Fusion::name_buffers(std::span<const int> same) {
 // Goes through the reader once to see how it reads.
 void Fusion::look() {
   Builder make(reader_.name, buffers_, scalars_);
+  make.reserve(reader_.ops.size());
   bool is_read = false;
   copy_reader(make, [&](const Op& op, const std::vector<Id>& indices) {
     is_read = true;
@@ -712,6 +715,7 @@ Fused fuse(const Program& reader, int input, const Program& writer, std::span<co
     fused.program = fusion.run();
     fused.writer_inputs = fusion.writer_inputs();
     fused.skips = fusion.skips();
+    fused.is_in_parts = fusion.is_in_parts();
   } catch (const Refusal& refusal) {
     fused.reason = refusal.reason;
   }

@@ -17,6 +17,7 @@ struct Fused {
   std::vector<int> writer_inputs;  // their numbers among its buffers
   std::string reason;              // why there is none, for people
   bool skips = false;              // elements of what is in between that nobody reads are not computed
+  bool is_in_parts = false;        // parts of it are computed with the neighbours, again in the next tile
 };
 
 // The reader with the writer inside of it, whose output is the reader's buffer `input`. `same` has for each input of

@@ -86,14 +86,60 @@ Shape padded(const Shape& shape, int rank) {
   return Shape(std::span<const std::int64_t>(extents));
 }
 
+// All that a stage's program follows from (kernels::Plan).
+struct ProgramKey {
+  const kernels::Kernel* kernel;
+  std::vector<DType> dtypes;
+  std::vector<std::vector<std::int64_t>> dims;
+  std::vector<std::int64_t> tile;
+  std::string variant;
+  auto operator<=>(const ProgramKey&) const = default;
+};
+
+// Two programs that were made one, or could not be. Layers are often alike, and so are then all the steps of fusing
+// them.
+struct Joint {
+  std::shared_ptr<const ir::Program> reader;
+  std::size_t input;
+  std::shared_ptr<const ir::Program> writer;
+  std::vector<int> same;
+  auto operator<=>(const Joint&) const = default;
+};
+struct JointResult {
+  std::shared_ptr<const ir::Program> program;  // null: there is none
+  std::vector<int> kept;                       // which of the reader's and then the writer's own buffers it has
+  std::string reason;
+  bool skips = false;
+  bool is_in_parts = false;
+};
+
+// Of programs that were fused, so many ops are kept at a time: some 16 MB.
+constexpr std::size_t most_kept_ops = 1 << 16;
+
+// 32: more make a plan slow to make and no run faster. Additions and products over 4 MiB take 20 µs a stage in groups
+// of 10, 26 in groups of 25 and 80 in groups of 100; a pass over the memory takes 120.
+constexpr std::size_t most_stages = 32;
+
+// How many stages may read around each point, one what the other computed: each computes more neighbours for the next.
+// A blur takes 0.13 ms by itself, 0.19 as one of 8, 0.37 as one of 16, and 9.6 as one of 32.
+constexpr std::size_t most_depth = 8;
+
 // Stages as one program.
 struct Piece {
   std::vector<std::size_t> stages;
   FusedProgram code;
+  std::size_t depth = 1;      // of stages that are computed in parts, one inside of the other
   bool is_pointwise = false;  // all stages are, and have outputs of one shape
   bool is_uniform = false;    // and so have their inputs
   bool skips = false;         // what nobody reads of some stage's output is not computed
 };
+
+// Whether a program may read some elements only of each group: every so many along an axis.
+bool has_strides(const ir::Program& program) {
+  return std::ranges::any_of(program.ops, [](const ir::Op& op) {
+    return op.code == ir::Code::mul && op.type == ir::Type::s64 && !op.shape.empty();
+  });
+}
 
 // How many buffers a launch of it uses.
 std::size_t buffer_count(const Piece& piece) {
@@ -110,6 +156,7 @@ class Grouping {
         most_buffers_(fusing.most_buffers),
         dtypes_(fusing.dtypes),
         writer_(graph_.buffers.size()),
+        writers_of_(graph.buffers.size()),
         pieces_(graph_.stages.size()) {
     find_readers();
   }
@@ -126,16 +173,21 @@ class Grouping {
 
   void find_readers();
   const Piece& piece_of(std::size_t number);
-  Piece piece_of(std::size_t number, const Views& views) const;
-  Piece rebuilt(const std::vector<std::size_t>& stages, const Views& views) const;
+  Piece piece_of(std::size_t number, const Views& views);
+  std::shared_ptr<const ir::Program> program_of(const PipelineStage& stage, const StageCall& call,
+                                                const kernels::Plan& plan);
+  Piece rebuilt(const std::vector<std::size_t>& stages, const Views& views);
   Piece from_the_end(const std::vector<std::size_t>& stages);
-  std::string join(Piece& reader, std::size_t input, const Piece& writer) const;
-  bool align(Piece& reader, std::size_t input, Piece& writer) const;
+  const JointResult& joint(Joint of);
+  std::string join(Piece& reader, std::size_t input, const Piece& writer);
+  bool align(Piece& reader, std::size_t input, Piece& writer);
   std::string obstacle(const Made& writer, std::size_t place, std::size_t buffer) const;
+  std::string written_between(const Made& writer, std::size_t place) const;
   static std::string expense(const Piece& reader, const Piece& writer);
   std::string fuse_input(Piece& reader, std::size_t input);
   void add_kernel(std::size_t stage);
-  void merge_axes(Piece& piece) const;
+  void merge_axes(Piece& piece);
+  void add_made(Made made);
   Group finished(Made& made);
   bool is_same_memory(std::size_t a, std::size_t b) const { return versions_.memory[a] == versions_.memory[b]; }
   void put_memory(std::vector<std::size_t>& versions) const;
@@ -148,27 +200,43 @@ class Grouping {
   std::vector<Made> made_;
   std::size_t segment_ = 0;
   std::vector<std::optional<std::size_t>> writer_;    // by buffer: a place in made_
+  std::vector<std::vector<std::size_t>> writers_of_;  // by memory: places in made_, in order
   std::vector<std::vector<std::size_t>> readers_of_;  // by buffer: stages
   std::vector<std::optional<Piece>> pieces_;          // by stage: as they are, once they were asked for
+  std::map<ProgramKey, std::shared_ptr<const ir::Program>> programs_;
+  std::map<Joint, JointResult> joints_;
+  std::size_t kept_ops_ = 0;  // of joints_
 };
 
 void Grouping::find_readers() {
   readers_of_.resize(graph_.buffers.size());
   for (std::size_t s = 0; s < graph_.stages.size(); ++s) {
     for (const Use& use : graph_.stages[s].inputs) {
-      if (!has(readers_of_[use.buffer], s)) readers_of_[use.buffer].push_back(s);
+      std::vector<std::size_t>& readers = readers_of_[use.buffer];
+      if (readers.empty() || readers.back() != s) readers.push_back(s);
     }
   }
 }
 
-// A stage by itself. Tracing its kernel is most of what grouping costs, so it is done once.
+// A stage by itself.
 const Piece& Grouping::piece_of(std::size_t number) {
   std::optional<Piece>& piece = pieces_[number];
   if (!piece) piece = piece_of(number, {});
   return *piece;
 }
 
-Piece Grouping::piece_of(std::size_t number, const Views& views) const {
+// Tracing a kernel costs more than all else that is done for a stage, so it is done once for all stages that are alike.
+std::shared_ptr<const ir::Program> Grouping::program_of(const PipelineStage& stage, const StageCall& call,
+                                                        const kernels::Plan& plan) {
+  ProgramKey key{stage.kernel, {stage.outputs.front().dtype}, program_dims(plan), plan.tile, plan.variant};
+  for (const Use& use : stage.inputs) key.dtypes.push_back(use.dtype);
+  const auto found = programs_.find(key);
+  if (found != programs_.end()) return found->second;
+  auto program = std::make_shared<const ir::Program>(call.program(plan, key.dims));
+  return programs_.emplace(std::move(key), std::move(program)).first->second;
+}
+
+Piece Grouping::piece_of(std::size_t number, const Views& views) {
   const PipelineStage& stage = graph_.stages[number];
   const Params params = substituted(stage.params, graph_, values_);
   const StageCall call(stage, params);
@@ -181,10 +249,10 @@ Piece Grouping::piece_of(std::size_t number, const Views& views) const {
   for (std::size_t i = 0; i < code.buffers.size(); ++i) {
     if (const auto view = views.find(code.buffers[i]); view != views.end()) plan.shapes[i] = view->second;
   }
-  code.program = call.program(plan, program_dims(plan));
-  if (!stage.tile.empty() && plan.is_unknown && compile::sees_tiles(code.program)) {
+  code.program = program_of(stage, call, plan);
+  if (!stage.tile.empty() && plan.is_unknown && compile::sees_tiles(*code.program)) {
     plan.tile = stage.tile;
-    code.program = call.program(plan, program_dims(plan));
+    code.program = program_of(stage, call, plan);
   }
   code.shapes = plan.shapes;
   for (std::size_t i = 0; i < plan.scalars.size(); ++i) {
@@ -197,7 +265,7 @@ Piece Grouping::piece_of(std::size_t number, const Views& views) const {
 }
 
 // The stages as one, all over again, with these views; what could be fused once can be again.
-Piece Grouping::rebuilt(const std::vector<std::size_t>& stages, const Views& views) const {
+Piece Grouping::rebuilt(const std::vector<std::size_t>& stages, const Views& views) {
   std::vector<Piece> open;
   for (const std::size_t stage : stages) {
     Piece piece = piece_of(stage, views);
@@ -234,9 +302,30 @@ Piece Grouping::from_the_end(const std::vector<std::size_t>& stages) {
   return piece;
 }
 
+const JointResult& Grouping::joint(Joint of) {
+  if (const auto known = joints_.find(of); known != joints_.end()) return known->second;
+  compile::Fused fused = compile::fuse(*of.reader, static_cast<int>(of.input), *of.writer, of.same);
+  JointResult result;
+  result.reason = std::move(fused.reason);
+  result.skips = fused.skips;
+  result.is_in_parts = fused.is_in_parts;
+  if (fused.program) {
+    // Where only the values matter, what was in between is not needed any more.
+    result.kept = compile::drop_unused_buffers(*fused.program);
+    result.program = std::make_shared<const ir::Program>(*std::move(fused.program));
+  }
+  const std::size_t ops = result.program ? result.program->ops.size() : 0;
+  if (kept_ops_ + ops > most_kept_ops) {
+    joints_.clear();
+    kept_ops_ = 0;
+  }
+  kept_ops_ += ops;
+  return joints_.emplace(std::move(of), std::move(result)).first->second;
+}
+
 // Puts the writer into the reader, whose buffer number `input` it writes; why not, if it cannot be.
-std::string Grouping::join(Piece& reader, std::size_t input, const Piece& writer) const {
-  const auto dtype = static_cast<DType>(writer.code.program.buffers[0].type);
+std::string Grouping::join(Piece& reader, std::size_t input, const Piece& writer) {
+  const auto dtype = static_cast<DType>(writer.code.program->buffers[0].type);
   if (std::ranges::find(dtypes_, dtype) == dtypes_.end())
     return text("the device does not compute in ", to_string(dtype), ", it only moves it");
   std::vector<int> same;
@@ -249,24 +338,23 @@ std::string Grouping::join(Piece& reader, std::size_t input, const Piece& writer
     }
     same.push_back(found);
   }
-  compile::Fused fused = compile::fuse(reader.code.program, static_cast<int>(input), writer.code.program, same);
+  const JointResult& fused = joint({reader.code.program, input, writer.code.program, same});
   if (!fused.program) return fused.reason;
   FusedProgram& code = reader.code;
   code.buffers[input] = FusedProgram::nowhere;
-  for (std::size_t i = 0; i < fused.writer_inputs.size(); ++i) {
+  for (std::size_t i = 0; i < same.size(); ++i) {
     if (same[i] >= 0) continue;
     code.buffers.push_back(writer.code.buffers[i + 1]);
     code.shapes.push_back(writer.code.shapes[i + 1]);
   }
   code.scalars.insert(code.scalars.end(), writer.code.scalars.begin(), writer.code.scalars.end());
-  code.program = std::move(*fused.program);
-  // Where only the values matter, what was in between is not needed any more.
   std::vector<std::size_t> buffers;
   std::vector<Shape> shapes;
-  for (const int kept : compile::drop_unused_buffers(code.program)) {
+  for (const int kept : fused.kept) {
     buffers.push_back(code.buffers[static_cast<std::size_t>(kept)]);
     shapes.push_back(code.shapes[static_cast<std::size_t>(kept)]);
   }
+  code.program = fused.program;
   code.buffers = std::move(buffers);
   code.shapes = std::move(shapes);
   std::vector<std::size_t> stages = writer.stages;
@@ -278,11 +366,12 @@ std::string Grouping::join(Piece& reader, std::size_t input, const Piece& writer
   reader.is_uniform = reader.is_uniform && writer.is_uniform;
   reader.is_pointwise = reader.is_pointwise && writer.is_pointwise;
   reader.skips = reader.skips || writer.skips || fused.skips;
+  reader.depth = std::max(reader.depth, writer.depth + (fused.is_in_parts ? 1 : 0));
   return "";
 }
 
 // Lets both see what one writes and the other reads with the same axes.
-bool Grouping::align(Piece& reader, std::size_t input, Piece& writer) const {
+bool Grouping::align(Piece& reader, std::size_t input, Piece& writer) {
   const Shape &read = reader.code.shapes[input], &written = writer.code.shapes[0];
   if (read == written) return true;
   const auto all_as = [&](const Piece& piece, const Shape& shape) {
@@ -332,23 +421,30 @@ std::string Grouping::obstacle(const Made& writer, std::size_t place, std::size_
   if (writer.segment != segment_) return "a barrier is between them";
   const std::size_t readers = readers_of_[buffer].size();
   if (readers > 1) return text(name, " is read by ", readers, " stages");
-  for (std::size_t between = place + 1; between < made_.size(); ++between) {
-    if (made_[between].is_gone) continue;
-    for (const std::size_t written : made_[between].group.outputs) {
-      const auto is_written = [&](std::size_t read) { return is_same_memory(read, written); };
-      if (std::ranges::any_of(writer.group.inputs, is_written)) {
-        return text(graph_.buffers[written].name, ", which ", graph_.stages[writer.piece->stages.back()].label,
-                    " reads, is written in between");
-      }
+  return written_between(writer, place);
+}
+
+// What the writer reads and another one writes after it, before the reader: the reader would find that instead.
+std::string Grouping::written_between(const Made& writer, std::size_t place) const {
+  std::optional<std::size_t> first;  // of those that write such
+  std::size_t written = 0;
+  for (const std::size_t read : writer.group.inputs) {
+    const std::vector<std::size_t>& writers = writers_of_[versions_.memory[read]];
+    for (auto later = writers.rbegin(); later != writers.rend() && *later > place; ++later) {
+      if (made_[*later].is_gone || (first && *first <= *later)) continue;
+      first = *later;
+      written = read;
     }
   }
-  return "";
+  if (!first) return "";
+  return text(graph_.buffers[written].name, ", which ", graph_.stages[writer.piece->stages.back()].label,
+              " reads, is written in between");
 }
 
 // Whether doing the writer's work again wherever it is read would cost more than keeping its result.
 std::string Grouping::expense(const Piece& reader, const Piece& writer) {
   const auto any = [](const Piece& piece, auto is) {
-    return std::ranges::any_of(piece.code.program.ops, [&](const ir::Op& op) { return is(op.code); });
+    return std::ranges::any_of(piece.code.program->ops, [&](const ir::Op& op) { return is(op.code); });
   };
   const auto is_much = [](ir::Code code) {
     return ir::is_reduction(code) || code == ir::Code::mma || code == ir::Code::loop;
@@ -356,7 +452,7 @@ std::string Grouping::expense(const Piece& reader, const Piece& writer) {
   if (any(reader, [](ir::Code code) { return code == ir::Code::mma; }))
     return "a product reads its operands many times";
   const std::int64_t written = writer.code.shapes[0].elements(), computed = reader.code.shapes[0].elements();
-  if (2 * written <= computed && (any(writer, is_much) || ir::weight(writer.code.program) > 1)) {
+  if (2 * written <= computed && (any(writer, is_much) || ir::weight(*writer.code.program) > 1)) {
     return "it is read many times, and costs more to compute than to keep";
   }
   return "";
@@ -370,6 +466,8 @@ std::string Grouping::fuse_input(Piece& reader, std::size_t input) {
   if (!place) return "";  // nothing in the pipeline has written it
   Made& writer = made_[*place];
   if (std::string why = obstacle(writer, *place, buffer); !why.empty()) return why;
+  if (reader.stages.size() + writer.piece->stages.size() > most_stages)
+    return text("a launch is no more than ", most_stages, " stages");
   if (std::string why = expense(reader, *writer.piece); !why.empty()) return why;
   Piece joined = reader, from = *writer.piece;
   if (!align(joined, input, from)) return "the two see its axes differently";
@@ -381,13 +479,15 @@ std::string Grouping::fuse_input(Piece& reader, std::size_t input) {
       return why;
     }
   }
+  if (joined.depth > most_depth)
+    return text("no more than ", most_depth, " stages that read around each point are one launch");
   if (const std::size_t count = buffer_count(joined); count > most_buffers_)
     return text("the two use ", count, " buffers, and the device takes ", most_buffers_, " at once");
   for (std::size_t i = 1; i < joined.code.buffers.size(); ++i) {
     const std::size_t read = joined.code.buffers[i];
     if (read != FusedProgram::nowhere && is_same_memory(read, joined.code.buffers[0]) &&
         !(joined.code.shapes[i] == joined.code.shapes[0] &&
-          ir::reads_in_place(joined.code.program, static_cast<int>(i)))) {
+          ir::reads_in_place(*joined.code.program, static_cast<int>(i)))) {
       return text(graph_.buffers[joined.code.buffers[0]].name, " is written, and read around each point");
     }
   }
@@ -414,13 +514,20 @@ void Grouping::add_kernel(std::size_t stage) {
   }
   made.group.outputs = {piece.code.buffers[0]};
   made.segment = segment_;
-  writer_[piece.code.buffers[0]] = made_.size();
   made.piece = std::move(piece);
+  add_made(std::move(made));
+}
+
+void Grouping::add_made(Made made) {
+  for (const std::size_t buffer : made.group.outputs) {
+    writer_[buffer] = made_.size();
+    writers_of_[versions_.memory[buffer]].push_back(made_.size());
+  }
   made_.push_back(std::move(made));
 }
 
 // Point by point, the axes do not matter: as few as there can be are the fastest.
-void Grouping::merge_axes(Piece& piece) const {
+void Grouping::merge_axes(Piece& piece) {
   if (!piece.is_pointwise) return;
   std::vector<std::size_t> buffers;
   std::vector<Shape> shapes;
@@ -460,12 +567,17 @@ Group Grouping::finished(Made& made) {
   put_memory(group.outputs);
   if (!made.piece || group.stages.size() == 1) return group;
   merge_axes(*made.piece);
-  if (!made.piece->is_pointwise && group.stages.size() > 2) {
+  const auto reads_groups = [&](std::size_t stage) { return has_strides(*piece_of(stage).code.program); };
+  if (!made.piece->is_pointwise && group.stages.size() > 2 && std::ranges::any_of(group.stages, reads_groups)) {
     Piece from_end = from_the_end(group.stages);
     const bool is_better = from_end.skips && from_end.stages == group.stages && buffer_count(from_end) <= most_buffers_;
     if (is_better) made.piece = std::move(from_end);
   }
-  if (made.piece->skips) compile::take_apart_groups(made.piece->code.program);
+  if (made.piece->skips) {
+    ir::Program apart = *made.piece->code.program;
+    compile::take_apart_groups(apart);
+    made.piece->code.program = std::make_shared<const ir::Program>(std::move(apart));
+  }
   put_memory(made.piece->code.buffers);
   group.fused = std::make_shared<FusedProgram>(std::move(made.piece->code));
   return group;
@@ -479,9 +591,9 @@ std::vector<Group> Grouping::run() {
       continue;
     }
     if (stage.op == StageOp::barrier) ++segment_;
-    for (const Use& use : stage.outputs) writer_[use.buffer] = made_.size();
-    made_.push_back({single_group(stage, s), std::nullopt, segment_});
-    if (s > 0) made_.back().group.reason = own_reason(stage);
+    Made made{single_group(stage, s), std::nullopt, segment_};
+    if (s > 0) made.group.reason = own_reason(stage);
+    add_made(std::move(made));
   }
   std::vector<Group> groups;
   for (Made& made : made_) {

@@ -1,29 +1,35 @@
 #include "graph/plan.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <map>
 #include <utility>
 
 namespace tessera::graph {
 
 namespace {
 
-// For each group, which groups are before it in any case.
+// For each group, which groups are before it in any case: a bit each, of which 64 are looked at together.
 class Ancestors {
  public:
-  explicit Ancestors(const std::vector<Group>& groups) : before_(groups.size(), std::vector<bool>(groups.size())) {
+  explicit Ancestors(const std::vector<Group>& groups) : before_(groups.size()) {
     for (std::size_t g = 0; g < groups.size(); ++g) {
+      std::vector<std::uint64_t>& before = before_[g];
+      before.resize(g / 64 + 1);
       for (const std::size_t earlier : groups[g].after) {
-        before_[g][earlier] = true;
-        for (std::size_t i = 0; i < earlier; ++i) {
-          if (before_[earlier][i]) before_[g][i] = true;
-        }
+        if (is_before(earlier, g)) continue;  // and so is all that is before it
+        before[earlier / 64] |= std::uint64_t{1} << earlier % 64;
+        for (std::size_t i = 0; i < before_[earlier].size(); ++i) before[i] |= before_[earlier][i];
       }
     }
   }
-  bool is_before(std::size_t earlier, std::size_t later) const { return before_[later][earlier]; }
+  bool is_before(std::size_t earlier, std::size_t later) const {
+    return earlier < later && (before_[later][earlier / 64] >> earlier % 64 & 1) != 0;
+  }
 
  private:
-  std::vector<std::vector<bool>> before_;
+  std::vector<std::vector<std::uint64_t>> before_;
 };
 
 bool is_barrier(const PipelineGraph& graph, const Group& group) {
@@ -75,8 +81,11 @@ void set_order(const PipelineGraph& graph, std::vector<Group>& groups) {
 std::vector<std::vector<std::size_t>> users_of(const PipelineGraph& graph, const std::vector<Group>& groups) {
   std::vector<std::vector<std::size_t>> users(graph.buffers.size());
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    for (const std::size_t buffer : groups[g].inputs) add_once(users[buffer], g);
-    for (const std::size_t buffer : groups[g].outputs) add_once(users[buffer], g);
+    const auto add = [&](std::size_t buffer) {
+      if (users[buffer].empty() || users[buffer].back() != g) users[buffer].push_back(g);
+    };
+    std::ranges::for_each(groups[g].inputs, add);
+    std::ranges::for_each(groups[g].outputs, add);
   }
   return users;
 }
@@ -99,17 +108,28 @@ void set_places(const PipelineGraph& graph, Plan& plan) {
     return a_bytes != b_bytes ? a_bytes > b_bytes : a < b;
   });
   plan.place_of.resize(graph.buffers.size());
+  // Those in a place are one after the other. So one that is over before the next begins is over before all that
+  // follow, and only its neighbours need to be looked at.
+  using Sequence = std::map<std::size_t, std::size_t>;  // by first user
+  std::vector<Sequence> sequences;                      // by place
   for (const std::size_t temporary : temporaries) {
-    const auto has_room = [&](const Place& place) {
-      return std::ranges::all_of(place.temporaries, [&](std::size_t other) {
-        return is_over_before(other, temporary) || is_over_before(temporary, other);
-      });
+    const std::size_t first_user = users[temporary].front();
+    const auto has_room = [&](const Sequence& sequence) {
+      const auto next = sequence.lower_bound(first_user);
+      return (next == sequence.end() || is_over_before(temporary, next->second)) &&
+             (next == sequence.begin() || is_over_before(std::prev(next)->second, temporary));
     };
-    auto place = std::ranges::find_if(plan.places, has_room);
-    if (place == plan.places.end()) place = plan.places.insert(place, Place());
-    place->bytes = std::max(place->bytes, bytes_of(graph.buffers[temporary]));
-    place->temporaries.push_back(temporary);
-    plan.place_of[temporary] = static_cast<std::size_t>(place - plan.places.begin());
+    const auto found = std::ranges::find_if(sequences, has_room);
+    const auto number = static_cast<std::size_t>(found - sequences.begin());
+    if (found == sequences.end()) {
+      sequences.emplace_back();
+      plan.places.emplace_back();
+    }
+    sequences[number].emplace(first_user, temporary);
+    Place& place = plan.places[number];
+    place.bytes = std::max(place.bytes, bytes_of(graph.buffers[temporary]));
+    place.temporaries.push_back(temporary);
+    plan.place_of[temporary] = number;
     plan.temporary_bytes += bytes_of(graph.buffers[temporary]);
   }
   for (const Place& place : plan.places) plan.peak += place.bytes;

@@ -15,7 +15,7 @@ namespace tessera::graph {
 struct FusedProgram {
   static constexpr std::size_t nowhere = ~std::size_t{0};
 
-  ir::Program program;
+  std::shared_ptr<const ir::Program> program;
   std::vector<std::size_t> buffers;  // the pipeline's, by the program's; nowhere: only its extents matter
   std::vector<Shape> shapes;         // as the program sees them
   struct Scalar {

@@ -50,6 +50,13 @@ Builder::Builder(std::string name, std::vector<Buffer> buffers, std::vector<Scal
   program_.regions.emplace_back();
 }
 
+void Builder::reserve(std::size_t ops) {
+  program_.ops.reserve(ops);
+  program_.regions.front().ops.reserve(ops);
+  is_known_.reserve(ops);
+  known_ops_.reserve(ops);
+}
+
 bool Builder::is_visible(Id id) const noexcept {
   const int wanted = program_[id].region;
   for (int region = region_; region >= 0; region = program_.regions[static_cast<std::size_t>(region)].parent) {

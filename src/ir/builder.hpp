@@ -21,6 +21,8 @@ class Builder {
   Builder(std::string name, std::vector<Buffer> buffers, std::vector<Scalar> scalars,
           std::vector<std::int64_t> tile = {});
 
+  void reserve(std::size_t ops);  // for a program of about so many
+
   const Program& program() const noexcept { return program_; }
   const Op& operator[](Id id) const { return program_[id]; }
   int rank(Id id) const { return static_cast<int>(program_[id].shape.size()); }

@@ -191,7 +191,7 @@ CompiledGroup compile_fused(DeviceState& device, const PipelineGraph& graph, con
   group.inputs = fused.inputs;
   group.operands = code.buffers;
   driver::Launch& launch = group.launch;
-  launch.executable = &device.driver->compile(code.program);
+  launch.executable = &device.driver->compile(*code.program);
   launch.elements = code.shapes[0].elements();
   for (std::size_t i = 0; i < code.buffers.size(); ++i) {
     launch.buffers.push_back(nullptr);
@@ -200,7 +200,7 @@ CompiledGroup compile_fused(DeviceState& device, const PipelineGraph& graph, con
     launch.bytes += static_cast<std::int64_t>(code.shapes[i].size_bytes(graph.buffers[code.buffers[i]].dtype));
   }
   for (const graph::FusedProgram::Scalar& scalar : code.scalars) launch.scalars.push_back(scalar.bits);
-  group.work = launch.bytes * ir::weight(code.program);
+  group.work = launch.bytes * ir::weight(*code.program);
   return group;
 }
 

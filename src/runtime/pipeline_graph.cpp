@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace tessera::detail {
@@ -33,6 +34,7 @@ class GraphMaker {
   GraphMaker(const PipelineState& pipeline, std::vector<Buffer>& buffers, std::vector<Problem>& problems)
       : device_(*pipeline.device), buffers_(buffers), problems_(problems) {
     graph_.params = pipeline.params;
+    for (const Param& param : graph_.params) taken_.insert(param.name);
     for (const PipelineState::Placeholder& placeholder : pipeline.placeholders) {
       add(placeholder.handle, placeholder.kind, placeholder.name);
     }
@@ -137,6 +139,7 @@ class GraphMaker {
     buffers_.push_back(kind == PipelineBuffer::Kind::own ? buffer : Buffer());
     graph_.buffers.push_back(
         {kind, kind == PipelineBuffer::Kind::own ? free_name() : name, buffer.dtype(), buffer.shape()});
+    if (kind != PipelineBuffer::Kind::own) taken_.insert(name);
     return number;
   }
 
@@ -145,8 +148,7 @@ class GraphMaker {
     std::string name;
     do {
       name = text("buffer ", own_++);
-    } while (graph_.param_number(name) < graph_.params.size() ||
-             std::ranges::find(graph_.buffers, name, &PipelineBuffer::name) != graph_.buffers.end());
+    } while (taken_.contains(name));
     return name;
   }
 
@@ -157,6 +159,7 @@ class GraphMaker {
   std::vector<Buffer>& buffers_;
   std::vector<Problem>& problems_;
   std::unordered_map<const Storage*, std::size_t> numbers_;
+  std::unordered_set<std::string> taken_;  // names, by others than the caller's own buffers
   std::size_t own_ = 0;
 };
 

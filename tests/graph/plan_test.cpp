@@ -195,6 +195,56 @@ TEST(Plan, A_group_uses_no_more_buffers_than_the_device_takes) {
   EXPECT_NE(groups.back().reason.find("the device takes 6 at once"), std::string::npos) << groups.back().reason;
 }
 
+// Stages of one kernel, each of which reads what the one before it wrote.
+Sketch chain(const std::string& kernel, int stages) {
+  Sketch sketch;
+  std::size_t last = sketch.buffer(Kind::own, 4096);
+  for (int i = 0; i < stages; ++i) {
+    const std::size_t next = sketch.buffer(i + 1 < stages ? Kind::temporary : Kind::own, 4096);
+    sketch.stage({last}, {next});
+    sketch.graph.stages.back().op = StageOp::run_kernel;
+    sketch.graph.stages.back().kernel = &kernels::find(kernel);
+    last = next;
+  }
+  for (PipelineBuffer& buffer : sketch.graph.buffers) buffer.shape = {64, 64};
+  for (PipelineStage& stage : sketch.graph.stages) stage.inputs[0].shape = stage.outputs[0].shape = {64, 64};
+  return sketch;
+}
+
+TEST(Plan, A_long_chain_is_several_groups_of_bounded_size) {
+  const auto expect_groups = [](const std::string& kernel, std::size_t most, const std::string& reason) {
+    const std::vector<Group> groups = groups_of(chain(kernel, 100).graph, {}, {});
+    std::size_t next = 0;  // the stages are there in their order
+    for (const Group& group : groups) {
+      EXPECT_LE(group.stages.size(), most) << kernel;
+      for (const std::size_t stage : group.stages) EXPECT_EQ(stage, next++) << kernel;
+    }
+    EXPECT_EQ(next, 100U) << kernel;
+    EXPECT_EQ(groups.size(), (100 + most - 1) / most) << kernel;
+    EXPECT_NE(groups.back().reason.find(reason), std::string::npos) << kernel << ": " << groups.back().reason;
+  };
+  expect_groups("neg", 32, "a launch is no more than 32 stages");
+  expect_groups("gaussian_blur", 8, "no more than 8 stages that read around each point are one launch");
+}
+
+TEST(Plan, Stages_that_are_alike_share_what_was_found_out_about_the_first) {
+  int traced = 0;
+  kernels::Kernel counted = kernels::find("neg");
+  counted.name = "counted";
+  counted.plan = [&traced, plan = counted.plan](const kernels::Call& call) {
+    kernels::Plan made = plan(call);
+    made.body = [&traced, body = made.body] {
+      ++traced;
+      body();
+    };
+    return made;
+  };
+  Sketch sketch = chain("neg", 100);
+  for (PipelineStage& stage : sketch.graph.stages) stage.kernel = &counted;
+  groups_of(sketch.graph, {}, {});
+  EXPECT_EQ(traced, 2);  // as it is, and over merged axes
+}
+
 TEST(Plan, A_stage_tells_fusion_its_plan_and_its_program) {
   PipelineStage stage;
   stage.kernel = &kernels::find("scale");

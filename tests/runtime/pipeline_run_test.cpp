@@ -593,5 +593,32 @@ TEST_F(PipelineRuns, Replays_allocate_nothing) {
   }
 }
 
+// How many allocations planning so many stages makes: each of the stages reads what the one before it wrote.
+std::size_t planning_allocations(const Device& device, const std::string& kernel, int stages, int barrier_every) {
+  Pipeline pipeline(device);
+  const Shape shape{8, 8};
+  Buffer last = device.zeros(shape);
+  for (int i = 0; i < stages; ++i) {
+    const Buffer next = i + 1 < stages ? pipeline.temporary(shape) : device.zeros(shape);
+    pipeline.add(kernel, {last}, next);
+    if (i % barrier_every == 0) pipeline.barrier();
+    last = next;
+  }
+  const std::size_t before = test::allocations();
+  pipeline.warnings();
+  return test::allocations() - before;
+}
+
+TEST_F(PipelineRuns, Planning_takes_as_much_a_stage_whatever_their_number) {
+  if (test::is_sanitized) GTEST_SKIP();
+  for (const std::string kernel : {"relu", "gaussian_blur", "softmax"}) {
+    for (const int barrier_every : {1, 10, 1'000'000}) {
+      planning_allocations(device, kernel, 1, 1);  // what the first use of a kernel takes
+      const std::size_t few = planning_allocations(device, kernel, 100, barrier_every);
+      EXPECT_LT(planning_allocations(device, kernel, 400, barrier_every), 5 * few) << kernel << ", " << barrier_every;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tessera
