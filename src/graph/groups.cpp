@@ -417,7 +417,7 @@ std::string Grouping::obstacle(const Made& writer, std::size_t place, std::size_
   const PipelineBuffer::Kind kind = graph_.buffers[buffer].kind;
   if (kind == PipelineBuffer::Kind::own) return text(name, " is the caller's own and is written");
   if (kind == PipelineBuffer::Kind::slot) return text(name, " is a slot and is written");
-  if (!writer.piece) return text(name, " is written by a function of the program's");
+  if (!writer.piece) return text(name, " is written by ", own_reason(graph_.stages[writer.group.stages.front()]));
   if (writer.segment != segment_) return "a barrier is between them";
   const std::size_t readers = readers_of_[buffer].size();
   if (readers > 1) return text(name, " is read by ", readers, " stages");

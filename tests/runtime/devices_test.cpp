@@ -336,6 +336,21 @@ TEST_F(Devices, A_stage_that_copies_is_explained) {
   EXPECT_NE(pipeline.explain().find("a copy between devices"), std::string::npos) << pipeline.explain();
 }
 
+TEST_F(Devices, A_stage_is_not_fused_with_a_copy_for_the_right_reason) {
+  const auto expect_reason = [](Pipeline& pipeline, const std::string& reason) {
+    const std::string text = pipeline.explain();
+    EXPECT_NE(text.find("group 1, after 0, not fused: " + reason + "\n"), std::string::npos) << text;
+  };
+  Pipeline copied(here);
+  const Buffer from_there = copied.temporary({4});
+  copied.copy(b, from_there).add("neg", {from_there}, a);
+  expect_reason(copied, "temporary 0 is written by a copy between devices");
+  Pipeline called(here);
+  const Buffer from_host = called.temporary({4});
+  called.call([](HostCall&) {}, {}, {from_host}).add("neg", {from_host}, a);
+  expect_reason(called, "temporary 0 is written by a function of the program's");
+}
+
 TEST_F(Devices, Copies_of_many_threads_in_all_directions_end) {
   // Each pair of buffers is filled, copied there, changed, and copied back, while others do the same the other way
   // round.
