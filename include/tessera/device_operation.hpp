@@ -97,8 +97,11 @@ class KernelOperation;
 // on the host, or nothing (void). It is used up by whatever makes another operation of it and by the doors, so those
 // are called on temporaries or on std::move(operation); an operation that was used up throws Errc::invalid_argument.
 //
-// Which device: that of the stream given to a door, or of the first tensor in the operation, or on(device), else
-// Device::best(). Which stream: see StreamPolicy. No choice can make a race: order comes from the buffers.
+// Which device: that of the stream given to a door, or on(device), or that of the first tensor in the operation, else
+// Device::best(). A part of an operation that has an on(device) of its own runs there, unless a door was given a
+// stream: of zip(x.on(a), y.on(b)) the first tensor is on a and the second on b. A kernel takes tensors of the device
+// that it runs on: Errc::wrong_device names the other one otherwise, and copy_to(device) brings a tensor over. Which
+// stream: see StreamPolicy. No choice can make a race: order comes from the buffers.
 template <class T>
 class [[nodiscard("an operation does nothing until it is awaited, spawned or synced")]] DeviceOperation {
  public:
@@ -113,6 +116,7 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
     expect_stream(stream);
     detail::RunOptions options;
     options.stream = stream;
+    options.keeps_to_stream = true;
     return finish(std::move(options));
   }
   template <std::same_as<Device> D>
@@ -139,7 +143,9 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
                   "this executor cannot be copied: write on(std::ref(executor)), or on(context.get_executor())");
   }
 
-  // Where it runs.
+  // Where it runs, by itself or as a part of another operation; of on(a).on(b) the first counts.
+  //
+  //   auto [here, there] = zip(ones<float>(shape).on(cpu), ones<float>(shape).on(gpu)).sync();
   DeviceOperation on(const Device& device) && { return make<detail::OnDeviceNode<T>>(take_node(), device); }
 
   // Tensors. Tensor<T> to Partitioned<T> and back; reshape as that of Tensor.

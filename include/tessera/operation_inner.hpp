@@ -44,11 +44,15 @@ class InnerNode : public TypedNode<T>, protected Run::Observer {
 
  protected:
   OperationNode* inner() const noexcept { return source_.get(); }
+  void set_inner(NodePtr source) noexcept { source_ = std::move(source); }
   virtual void started(const Run&) {}
 
   void start(Evaluation& evaluation, NodePtr root) {
     RunOptions options = evaluation.inner_options();
-    if (is_elsewhere_ && root->device() && root->device() != &evaluation.device()) options.stream = {};
+    if (is_elsewhere_ && root->device() && root->device() != &evaluation.device()) {
+      options.stream = {};
+      options.keeps_to_stream = false;
+    }
     run_ = Run::start(std::move(root), std::move(options));
     evaluation.add_inner(run_);
     started(run_);
@@ -179,6 +183,37 @@ class TimeoutNode final : public InnerNode<T> {
  private:
   void started(const Run& run) override { cancel_after(run, time_); }
   std::chrono::nanoseconds time_;
+};
+
+// Where a tree is evaluated. As a part of another tree, which is evaluated elsewhere, it is run by itself.
+template <class T>
+class OnDeviceNode final : public InnerNode<T> {
+ public:
+  OnDeviceNode(TypedNodePtr<T> source, const Device& device) : InnerNode<T>(nullptr), tree_(source.get()), on_(device) {
+    this->is_elsewhere_ = true;
+    this->set_direct(0);
+    this->set_device(device.state());
+    this->add_child(std::move(source));
+  }
+  void begin(Evaluation& evaluation) override {
+    if (!this->inner()) {
+      if (evaluation.runs_on(*on_.state())) return OperationNode::begin(evaluation);
+      this->set_inner(this->take_child());
+      this->set_indirect();  // without a child it would be taken for a leaf
+      tree_->set_device(on_.state());
+    }
+    InnerNode<T>::begin(evaluation);
+  }
+  bool step(Evaluation&) override {
+    if (this->run_) this->ended().throw_if_failed();
+    this->value.emplace(tree_->take());
+    return true;
+  }
+  void keep() override { tree_->set_indirect(); }
+
+ private:
+  TypedNode<T>* tree_;  // a child, or run by itself
+  Device on_;
 };
 
 // Another device's memory, through the host's.

@@ -75,6 +75,7 @@ class TESSERA_API OperationNode {
 
   void add_child(NodePtr child) noexcept;
   void give_children_to(OperationNode& other) noexcept;
+  NodePtr take_child() noexcept;  // the only one
   // The children that step() has added go.
   void drop_children_after(std::size_t count) noexcept;
 
@@ -141,6 +142,7 @@ struct TaskContext;
 
 struct RunOptions {
   Stream stream = {};                 // empty: the policy's
+  bool keeps_to_stream = false;       // the program has chosen it: nothing runs on another device
   std::stop_token stop = {};          // stops it
   const TaskContext* task = nullptr;  // that awaits it
   bool blocks = false;                // its caller waits, and may work for it
@@ -257,6 +259,8 @@ class TESSERA_API Evaluation {
   // For operations inside of this one.
   virtual RunOptions inner_options() = 0;
   virtual DeviceState& device() = 0;
+  // Whether a part of the tree that is to run on this device is evaluated here, with all the rest.
+  virtual bool runs_on(const DeviceState& device) = 0;
   virtual std::shared_ptr<Evaluation> share() = 0;  // for whoever wakes
   // They are stopped with it.
   virtual void add_inner(const Run& run) = 0;

@@ -537,24 +537,5 @@ class ToHostNode final : public TypedNode<std::vector<ElementOf<T>>> {
   bool is_copying_ = false;
 };
 
-// Where a tree is evaluated.
-template <class T>
-class OnDeviceNode final : public TypedNode<T> {
- public:
-  OnDeviceNode(TypedNodePtr<T> source, const Device& device) : source_(source.get()), on_(device) {
-    this->set_direct(0);
-    this->set_device(device.state());
-    this->add_child(std::move(source));
-  }
-  bool step(Evaluation&) override {
-    this->value.emplace(source_->take());
-    return true;
-  }
-
- private:
-  TypedNode<T>* source_;
-  Device on_;
-};
-
 }  // namespace detail
 }  // namespace tessera

@@ -90,6 +90,7 @@ Spawned<T> DeviceOperation<T>::submit_on(const Stream& stream) && {
   expect_stream(stream);
   detail::RunOptions options;
   options.stream = stream;
+  options.keeps_to_stream = true;
   return Spawned<T>(detail::Run::start(take_node(), std::move(options)));
 }
 

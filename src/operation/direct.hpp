@@ -55,6 +55,7 @@ class DirectEvaluation final : public Evaluation {
   void execute(std::function<void()>) override { refuse(); }
   void on_stop(std::function<void()>) override { refuse(); }
   RunOptions inner_options() override { refuse(); }
+  bool runs_on(const DeviceState&) override { refuse(); }
   std::shared_ptr<Evaluation> share() override { refuse(); }
   void add_inner(const Run&) override { refuse(); }
   void task_awaits(const OperationNode&, const Run&) override { refuse(); }

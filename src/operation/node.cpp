@@ -96,7 +96,8 @@ void OperationNode::add_child(NodePtr child) noexcept {
   if (!device_) device_ = added->device_;
   depth_ = std::max(depth_, added->depth_ + 1);
   calls_ += added->calls_;
-  is_direct_ = is_direct_ && added->is_direct_;
+  // What is on another device may have to be run there by itself.
+  is_direct_ = is_direct_ && added->is_direct_ && (!added->device_ || added->device_ == device_);
   (first_child_ ? last_child_->next_ : first_child_) = added;
   last_child_ = added;
 }
@@ -107,6 +108,11 @@ void OperationNode::give_children_to(OperationNode& other) noexcept {
   other.device_ = device_;
   other.depth_ = depth_;
   other.is_direct_ = false;
+}
+
+NodePtr OperationNode::take_child() noexcept {
+  last_child_ = nullptr;
+  return NodePtr(std::exchange(first_child_, nullptr));
 }
 
 void OperationNode::drop_children_after(std::size_t count) noexcept {

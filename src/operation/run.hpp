@@ -63,6 +63,7 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   void expect_sound(const TensorHandle& tensor) override;
   RunOptions inner_options() override;
   DeviceState& device() override { return *device_; }
+  bool runs_on(const DeviceState& device) override { return &device == device_.get() || options_.keeps_to_stream; }
   std::shared_ptr<Evaluation> share() override { return shared_from_this(); }
   void add_inner(const Run& run) override;
   void task_awaits(const OperationNode& node, const Run& run) override;

@@ -4,14 +4,25 @@
 #include "core/text.hpp"
 #include "operation/direct.hpp"
 #include "operation/run.hpp"
+#include "runtime/stream_state.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace tessera::detail {
 
+namespace {
+
+// Whether it is a part of another operation, whose stream it gets, but is to run on another device than that.
+bool is_of_other_device(const OperationNode& root, const RunOptions& options) {
+  return options.stream && !options.keeps_to_stream && root.device() &&
+         root.device() != options.stream.state()->device.get();
+}
+
+}  // namespace
+
 void Run::begin(RunOptions&& options) {
-  if (DirectEvaluation::is_for(*root_, options)) {
+  if (DirectEvaluation::is_for(*root_, options) && !is_of_other_device(*root_, options)) {
     DirectEvaluation direct(*root_, options);
     direct.evaluate();
     is_done_ = direct.is_done();

@@ -535,6 +535,62 @@ TEST_P(Operations, Tensors_of_two_devices_do_not_mix) {
   expect_error(Errc::wrong_device, "device", [&] { run(zip(empty<float>({3}), std::move(there)).apply("relu")); });
 }
 
+TEST_P(Operations, A_part_runs_on_the_device_that_it_names) {
+  const Device other = Device::simulated({.seed = 9, .workers = 1});
+  const auto two = [] { return add_kernel(zeros<float>({3}), ones<float>({3}), ones<float>({3})); };
+  const auto expect_parts = [&](DeviceOperation<std::tuple<Tensor<float>, Tensor<float>>> operation) {
+    const auto [here, there] = std::move(operation).sync();
+    EXPECT_EQ(here.device(), device);
+    EXPECT_EQ(there.device(), other);
+    EXPECT_EQ(here.buffer().read<float>(), std::vector<float>(3, 2));
+    EXPECT_EQ(there.buffer().read<float>(), std::vector<float>(3, 2));
+  };
+  expect_parts(zip(two().on(device), two().on(other)));
+  expect_parts(zip(two(), two().on(other)).on(device));
+  expect_parts(zip(two().on(device), two().on(other)).retry(1));
+  expect_parts(zip(two().on(device), two().on(other).or_else([&](const Error&) { return two(); })));
+  expect_parts(zip(two().on(device), two().on(other).on(device)));
+  // What then() makes is a part too, and what is as little as a leaf.
+  expect_parts(two().on(device).then([&](Tensor<float> here) { return zip(std::move(here), two().on(other)); }));
+  const auto [here, there] = zip(full<float>({3}, 1).on(device), empty<float>({3}).on(other)).sync();
+  EXPECT_EQ(here.device(), device);
+  EXPECT_EQ(there.device(), other);
+  auto [first, second] = zip(two().on(device), two().on(other)).unzip();
+  EXPECT_EQ(std::move(second).sync().device(), other);
+  EXPECT_EQ(std::move(first).sync().device(), device);
+}
+
+TEST_P(Operations, A_part_on_another_device_fails_and_is_tried_again_as_any_other) {
+  const Device other = Device::simulated({.seed = 9, .workers = 1});
+  int tries = 0;
+  const auto fails_once = [&] {
+    return value(3).on(other).map([&](int x) { return ++tries == 1 ? throw std::runtime_error("no luck") : x; });
+  };
+  const auto both = [&] { return zip(ones<float>({2}).on(device), fails_once().on(other)); };
+  EXPECT_THROW(both().sync(), std::runtime_error);
+  tries = 0;
+  EXPECT_EQ(std::get<1>(both().retry(1).sync()), 3);
+  EXPECT_EQ(tries, 2);
+}
+
+TEST_P(Operations, The_stream_of_a_door_outweighs_every_device) {
+  const Device other = Device::simulated({.seed = 9, .workers = 1});
+  const auto [x, y] = run(zip(ones<float>({3}).on(other), ones<float>({3}).on(device)));
+  EXPECT_EQ(x.device(), device);
+  EXPECT_EQ(y.device(), device);
+}
+
+TEST_P(Operations, Parts_of_two_devices_meet_after_a_copy) {
+  const Device other = Device::simulated({.seed = 9, .workers = 1});
+  const auto there = [&] { return full<float>({3}, 2).on(other); };
+  const auto sum = [&](auto y) {
+    return add_kernel(zeros<float>({3}), full<float>({3}, 1), std::move(y)).on(device).to_host().sync();
+  };
+  expect_error(Errc::wrong_device, "is on " + other.info().name, [&] { sum(there()); });
+  expect_error(Errc::wrong_device, "runs on " + device.info().name, [&] { sum(there()); });
+  EXPECT_EQ(sum(there().copy_to(device)), std::vector<float>(3, 3));
+}
+
 TEST_P(Operations, Spawn_runs_in_the_background) {
   Spawned<std::vector<float>> running = full<float>({100}, 3).to_host().submit_on(device.stream());
   EXPECT_EQ(running.wait(), std::vector<float>(100, 3));
