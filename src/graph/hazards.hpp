@@ -53,6 +53,7 @@ class Node {
 
   // One node less to wait for; true for the caller that takes away the last, who must see to it that the node runs.
   bool unblock() noexcept { return blockers_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
+  bool is_blocked() const noexcept { return blockers_.load(std::memory_order_acquire) != 0; }
   // All waits are known.
   bool arm() noexcept { return unblock(); }
 

@@ -6,6 +6,7 @@
 #include "runtime/pipeline_state.hpp"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 namespace tessera::detail {
@@ -86,6 +87,25 @@ void CallbackCount::wait() {
   for (std::uint32_t left = before.load(); left != 0; left = before.load()) before.wait(left);
 }
 
+// One after the other: when a node's turn comes, those before it that could go are gone.
+void DeviceState::let_early_nodes_go() {
+  if (early_nodes.load(std::memory_order_relaxed) == 0) return;
+  std::vector<Ref<Node>> settled;
+  {
+    const std::scoped_lock lock(order);
+    settled = nodes.early_nodes();
+  }
+  for (const Ref<Node>& node : settled) {
+    while (node->is_early() && !node->is_blocked()) {
+      if (scheduler->take_back(*node)) {
+        execute(*node);
+      } else {
+        std::this_thread::yield();  // another thread has it
+      }
+    }
+  }
+}
+
 void DeviceState::synchronize() {
   expect_own_process();
   expect_not_in_call(*this, "synchronize");
@@ -95,6 +115,7 @@ void DeviceState::synchronize() {
     pending = nodes.pending_commands();
   }
   for (const Ref<Node>& node : pending) wait(*node, Clock::time_point::max());
+  let_early_nodes_go();
   // A callback cannot wait for itself, and a thread that runs callbacks must not sleep until they have run.
   if (!is_in_observer() && !scheduler->must_help()) callbacks.wait();
 

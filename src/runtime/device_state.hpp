@@ -130,6 +130,8 @@ struct DeviceState {
   [[noreturn]] void throw_other_process() const;
 
   void synchronize();
+  // Sees to it that cancelled nodes leave the order, but for those that wait for something that is not over.
+  void let_early_nodes_go();
   // The last handle goes, and what keeps the device with it: pipelines that have a name, the attachment (device.cpp).
   void drop_kept();
 
@@ -139,9 +141,10 @@ struct DeviceState {
   Calls calls;
   MemoryPool memory;
   std::atomic<std::uint32_t> refs{1};
-  std::atomic<std::uint32_t> handles{0};  // of these, Device objects of the user's
-  const unsigned number;                  // tells devices apart in traces
-  const unsigned process = fork_count;    // which opened it
+  std::atomic<std::uint32_t> handles{0};      // of these, Device objects of the user's
+  const unsigned number;                      // tells devices apart in traces
+  const unsigned process = fork_count;        // which opened it
+  std::atomic<std::uint32_t> early_nodes{0};  // that were settled and have not left the order
 
   // The order lock: one submission at a time finds its place. Guards the hazards of all buffers and the streams'
   // last nodes, the node pool and the numbers below. Held for some tens of nanoseconds.

@@ -178,6 +178,7 @@ Node* end(Node& node) noexcept {
 // It has settled, and leaves the order now.
 Node* leave_cancelled(Node& node) noexcept {
   Node* next = leave_order(node);
+  node.leave_early();
   release(&node);
   return next;
 }
@@ -295,7 +296,7 @@ bool cancel(Node& node, Errc reason, std::string_view why) {
   const Ref<StreamState> stream = std::move(node.stream);
   if (stream) stream->left();
   const Ref<Node> run = node.join ? note_end(node) : Ref<Node>();
-  if (node.settle()) node.tell();
+  if (node.settle_early()) node.tell();
   if (run) end_stopped(*run);
   return true;
 }
@@ -313,7 +314,7 @@ void end_stopped(Node& join) noexcept {
   trace_node(join);
   const Ref<StreamState> stream = std::move(join.stream);
   if (stream) stream->left();
-  if (join.settle()) join.tell();
+  if (join.settle_early()) join.tell();
 }
 
 bool wait(Node& node, Clock::time_point until) {

@@ -6,6 +6,7 @@
 #include "runtime/recorded_run.hpp"
 #include "runtime/trace_record.hpp"
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -67,8 +68,18 @@ bool Node::try_begin_ending() noexcept {
   return false;
 }
 
-bool Node::settle() noexcept {
-  const std::uint32_t before = state.exchange(static_cast<std::uint32_t>(outcome), std::memory_order_acq_rel);
+bool Node::settle_early() noexcept {
+  device->early_nodes.fetch_add(1, std::memory_order_relaxed);
+  return settle(early);
+}
+
+void Node::leave_early() noexcept {
+  state.fetch_and(~early, std::memory_order_release);
+  device->early_nodes.fetch_sub(1, std::memory_order_relaxed);
+}
+
+bool Node::settle(std::uint32_t flags) noexcept {
+  const std::uint32_t before = state.exchange(static_cast<std::uint32_t>(outcome) | flags, std::memory_order_acq_rel);
   if ((before & late) != 0) device->remember(id, outcome, failure);
   return (before & observed) != 0;
 }
@@ -259,19 +270,31 @@ Ref<Node> NodePool::try_share(Node& node) noexcept {
   return {};
 }
 
-std::vector<Ref<Node>> NodePool::pending_commands() {
-  std::vector<Ref<Node>> pending;
+template <class Wants>
+std::vector<Ref<Node>> NodePool::unfinished(Wants&& wants) {
+  std::vector<Ref<Node>> found;
   for (Slab& slab : slabs_) {
     if (!slab.may_be_pending) continue;
     slab.may_be_pending = false;
     for (std::size_t i = 0; i < slab_size; ++i) {
       Node& node = slab.nodes[i];
-      if (node.id == 0 || node.is_settled()) continue;
+      if (node.is_settled() && !node.is_early()) continue;
       slab.may_be_pending = true;
-      if (Ref<Node> shared = try_share(node)) pending.push_back(std::move(shared));
+      if (!wants(node)) continue;
+      if (Ref<Node> shared = try_share(node)) found.push_back(std::move(shared));
     }
   }
-  return pending;
+  return found;
+}
+
+std::vector<Ref<Node>> NodePool::pending_commands() {
+  return unfinished([](const Node& node) { return node.id != 0 && !node.is_settled(); });
+}
+
+std::vector<Ref<Node>> NodePool::early_nodes() {
+  std::vector<Ref<Node>> found = unfinished([](const Node& node) { return node.is_early(); });
+  std::ranges::sort(found, {}, [](const Ref<Node>& node) { return node->serial(); });
+  return found;
 }
 
 }  // namespace tessera::detail

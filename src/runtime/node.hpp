@@ -51,6 +51,7 @@ struct alignas(64) Node final : graph::Node {
   static constexpr std::uint32_t stop_asked = 0x200;  // cancel() came while it ran
   static constexpr std::uint32_t claimed = 0x800;     // somebody ends it, a run whose groups were stopped
   static constexpr std::uint32_t late = 0x400;        // many commands came after it: its end must be remembered
+  static constexpr std::uint32_t early = 0x1000;      // it was settled before its turn to leave the order
 
   Status status() const noexcept;
   bool is_settled() const noexcept { return is_settled(state.load(std::memory_order_acquire)); }
@@ -73,8 +74,12 @@ struct alignas(64) Node final : graph::Node {
   bool try_claim() noexcept { return (state.fetch_or(claimed, std::memory_order_acq_rel) & claimed) == 0; }
 
   // The final state, seen by all; `failure` and `outcome` must be set. True if there are waiters and observers: tell()
-  // wakes and tells them. None can come in between.
-  bool settle() noexcept;
+  // wakes and tells them. None can come in between. Whoever settles it early is in turn followed by leave_early(), when
+  // it has left the order, and memory that only it kept is free.
+  bool settle() noexcept { return settle(0); }
+  bool settle_early() noexcept;
+  void leave_early() noexcept;
+  bool is_early() const noexcept { return (state.load(std::memory_order_acquire) & early) != 0; }
   void tell() noexcept;
   // The first half of it: wakes waiters. True if there are observers, which the caller must see to it are told.
   bool wake() noexcept;
@@ -143,6 +148,9 @@ struct alignas(64) Node final : graph::Node {
 
   // The observers, under the lock of the node's parking place.
   Observer* observers = nullptr;
+
+ private:
+  bool settle(std::uint32_t flags) noexcept;
 };
 
 // Whether this thread is telling an observer, that is, in code of the user's.
@@ -164,8 +172,10 @@ class NodePool {
   // Any thread.
   void give_back(Node& node) noexcept;
 
-  // The nodes of commands that are not settled; under the order lock.
+  // The nodes of commands that are not settled, and all nodes that were settled early and have not left the order, in
+  // the order in which they came. Under the order lock.
   std::vector<Ref<Node>> pending_commands();
+  std::vector<Ref<Node>> early_nodes();
   // A reference to a node that may be on its way back to the pool: empty if it is.
   static Ref<Node> try_share(Node& node) noexcept;
 
@@ -173,11 +183,13 @@ class NodePool {
   static constexpr std::size_t slab_size = 64;
   struct Slab {
     std::unique_ptr<Node[]> nodes;
-    bool may_be_pending = false;  // whether a node was taken since all of them were seen settled
+    bool may_be_pending = false;  // whether a node was taken since all of them were seen to be over
   };
 
   Node& pop_free();
   void add_slab();
+  template <class Wants>
+  std::vector<Ref<Node>> unfinished(Wants&& wants);
 
   std::vector<Slab> slabs_;
   Node* free_ = nullptr;      // a list

@@ -20,6 +20,8 @@ class Scheduler {
 
   // Takes a ready node, which will be executed sometime.
   virtual void push(Node& node) = 0;
+  // Takes it out again: false if a thread has it already.
+  virtual bool take_back(Node& node) = 0;
   // Whether the thread that made `node` ready may execute it next, without push.
   virtual bool may_continue_with(const Node& node) = 0;
 

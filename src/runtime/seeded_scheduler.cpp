@@ -32,6 +32,10 @@ class SeededScheduler final : public Scheduler, public std::enable_shared_from_t
     // Nobody may be left who could run it.
     if (device->handles == 0) last_handle_dropped();
   }
+  bool take_back(Node& node) override {
+    const std::scoped_lock lock(mutex_);
+    return std::erase(ready_, &node) != 0;
+  }
   bool may_continue_with(const Node&) override { return false; }
   void share(Node&, std::int64_t) override {}
   void withdraw(Node&) override {}

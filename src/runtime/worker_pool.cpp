@@ -96,6 +96,18 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
     if (woken) woken->parker.wake_up();
   }
 
+  bool take_back(Node& node) override {
+    const std::scoped_lock lock(lock_);
+    if (node.place == Node::Place::nowhere) return false;
+    if (node.place == Node::Place::ready) {
+      dequeue(node);
+    } else {
+      held_.remove(node);
+      node.place = Node::Place::nowhere;
+    }
+    return true;
+  }
+
   bool may_continue_with(const Node& node) override {
     // A thread of the user's goes on only while that is what it waits for: it must not be kept.
     if (!is_on_worker() && (!this_target || this_target->is_settled() || node.cost > small_enough_to_help))

@@ -120,6 +120,39 @@ TEST_F(Memory, A_command_keeps_the_memory_of_its_buffers_until_it_is_over) {
   EXPECT_EQ(device.memory().buffers, 0U);
 }
 
+TEST_F(Memory, Synchronize_waits_for_the_memory_of_cancelled_commands) {
+  const auto submit_and_cancel = [&](const Buffer& first) {
+    const Buffer second = device.zeros({10}), third = device.zeros({20});
+    const Command makes = device.submit("neg", {first}, second), passes = device.submit("neg", {second}, second);
+    const Command other = device.submit("fill", {}, third, {{"value", 1}});
+    for (const Command& command : {makes, passes, other}) EXPECT_TRUE(command.cancel());
+  };
+  submit_and_cancel(device.zeros({10}));
+  device.synchronize();
+  EXPECT_EQ(device.memory().in_use, 0U);
+
+  // What waits for something that is not over keeps its memory, and nobody waits for that.
+  Buffer gate = device.zeros({10});
+  std::optional<Mapped<float>> view = gate.map<float>();
+  submit_and_cancel(gate);
+  device.synchronize();
+  EXPECT_EQ(device.memory().in_use, 80U);
+  view.reset();
+  device.synchronize();
+  EXPECT_EQ(device.memory().in_use, 40U);
+
+  // A run of a pipeline, of which no stage has started.
+  {
+    const Buffer in = device.zeros({10});
+    Pipeline pipeline(device, {.fuse = false});
+    const Buffer between = pipeline.temporary({10});
+    pipeline.add("neg", {in}, between).add("neg", {between}, device.zeros({10}));
+    EXPECT_TRUE(pipeline.submit().cancel());
+  }
+  device.synchronize();
+  EXPECT_EQ(device.memory().in_use, 40U);
+}
+
 TEST_F(Memory, A_limit_can_be_set_and_is_told) {
   const Buffer buffer = bytes(64);
   for (const std::size_t limit : {std::size_t{64}, std::size_t{1} << 20, std::numeric_limits<std::size_t>::max()}) {
@@ -359,6 +392,22 @@ TEST_P(SharedMemory, Memory_of_dropped_buffers_is_free_when_their_last_command_i
   device.synchronize();
   EXPECT_EQ(device.memory().in_use, before.in_use);
   EXPECT_EQ(device.memory().buffers, before.buffers);
+}
+
+TEST_P(SharedMemory, Memory_of_cancelled_commands_is_free_after_synchronize) {
+  for (int i = 0; i < 300; ++i) {
+    {
+      const Buffer a = device.zeros({20'000}), b = device.empty({20'000}), c = device.empty({20'000});
+      std::vector<Command> commands;
+      for (int j = 0; j < 4; ++j) {
+        commands.push_back(device.submit("copy", {a}, b));
+        commands.push_back(device.submit("elementwise_add", {a, b}, c));
+      }
+      for (std::size_t j = static_cast<std::size_t>(i) % 3; j < commands.size(); ++j) commands[j].cancel();
+    }
+    device.synchronize();
+    ASSERT_EQ(device.memory().in_use, before.in_use) << i;
+  }
 }
 
 }  // namespace
