@@ -171,9 +171,9 @@ class TESSERA_API Device {
   Stream stream(const StreamOptions& options = {}) const;
 
   // Blocks until every command submitted before the call is over, memory that only such commands kept has gone back to
-  // the pool, and their on_complete callbacks have returned; the latter not where it is called on a thread of the
-  // device's, or in a callback. Throws what left a callback, not the errors of commands: those stay with the commands
-  // and the buffers they poisoned.
+  // the pool, and their on_complete callbacks have returned; the latter two not where it is called in a callback, nor
+  // the last on a thread of the device's. Throws what left a callback, not the errors of commands: those stay with the
+  // commands and the buffers they poisoned.
   void synchronize() const;
 
   friend bool operator==(const Device&, const Device&) noexcept = default;

@@ -116,12 +116,12 @@ struct JointResult {
 // Of programs that were fused, so many ops are kept at a time: some 16 MB.
 constexpr std::size_t most_kept_ops = 1 << 16;
 
-// 32: more make a plan slow to make and no run faster. Additions and products over 4 MiB take 20 µs a stage in groups
-// of 10, 26 in groups of 25 and 80 in groups of 100; a pass over the memory takes 120.
+// 32: more make a plan slow to make and no run faster. Additions and products over 4 MiB take 19 µs a stage in groups
+// of 10, 26 in groups of 25 and 58 in groups of 100; a pass over the memory takes 120.
 constexpr std::size_t most_stages = 32;
 
 // How many stages may read around each point, one what the other computed: each computes more neighbours for the next.
-// A blur takes 0.13 ms by itself, 0.19 as one of 8, 0.37 as one of 16, and 9.6 as one of 32.
+// A blur takes 0.13 ms by itself, 0.19 as one of 8, 0.36 as one of 16, and 5.6 as one of 32.
 constexpr std::size_t most_depth = 8;
 
 // Stages as one program.

@@ -115,8 +115,9 @@ void DeviceState::synchronize() {
     pending = nodes.pending_commands();
   }
   for (const Ref<Node>& node : pending) wait(*node, Clock::time_point::max());
-  let_early_nodes_go();
-  // A callback cannot wait for itself, and a thread that runs callbacks must not sleep until they have run.
+  // A callback cannot wait for what its thread still has to do, and a thread that runs callbacks must not sleep until
+  // they have run.
+  if (!is_in_observer()) let_early_nodes_go();
   if (!is_in_observer() && !scheduler->must_help()) callbacks.wait();
 
   std::exception_ptr exception;

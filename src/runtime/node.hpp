@@ -74,9 +74,9 @@ struct alignas(64) Node final : graph::Node {
   bool try_claim() noexcept { return (state.fetch_or(claimed, std::memory_order_acq_rel) & claimed) == 0; }
 
   // The final state, seen by all; `failure` and `outcome` must be set. True if there are waiters and observers: tell()
-  // wakes and tells them. None can come in between. Whoever settles it early is in turn followed by leave_early(), when
-  // it has left the order, and memory that only it kept is free.
+  // wakes and tells them. None can come in between.
   bool settle() noexcept { return settle(0); }
+  // The same before it has left the order; leave_early() comes when it has, and memory that only it kept is free.
   bool settle_early() noexcept;
   void leave_early() noexcept;
   bool is_early() const noexcept { return (state.load(std::memory_order_acquire) & early) != 0; }

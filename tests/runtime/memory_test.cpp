@@ -394,6 +394,26 @@ TEST_P(SharedMemory, Memory_of_dropped_buffers_is_free_when_their_last_command_i
   EXPECT_EQ(device.memory().buffers, before.buffers);
 }
 
+// The thread that ends a command may have to see to the one behind it when the callbacks have returned: they do not
+// wait for that.
+TEST_P(SharedMemory, A_callback_may_synchronize_ahead_of_a_cancelled_command) {
+  for (int i = 0; i < 50; ++i) {
+    Buffer a = device.zeros({20'000});
+    const Buffer b = device.empty({20'000}), c = device.empty({20'000});
+    std::optional<Mapped<float>> gate = a.map<float>();
+    const Command first = device.submit("copy", {a}, b), second = device.submit("copy", {b}, c);
+    std::atomic<bool> has_returned = false;
+    first.on_complete([&](const Command&) {
+      device.synchronize();
+      has_returned = true;
+    });
+    EXPECT_TRUE(second.cancel());
+    gate.reset();
+    device.synchronize();
+    EXPECT_TRUE(has_returned);
+  }
+}
+
 TEST_P(SharedMemory, Memory_of_cancelled_commands_is_free_after_synchronize) {
   for (int i = 0; i < 300; ++i) {
     {
