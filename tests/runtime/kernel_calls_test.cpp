@@ -118,6 +118,24 @@ TEST(KernelCalls, A_kernel_that_knows_where_it_is_keeps_its_axes) {
 }
 
 // What it computes is pointwise, so that its axes could be merged; but it is written for two of them.
+TEST(KernelCalls, Bytes_that_come_of_wider_numbers_are_summed_as_bytes) {
+  const auto kernel = tile::kernel("sum_of_bytes", [](tile::Out<std::uint32_t> z, tile::In<std::uint32_t> x) {
+    const tile::Tile byte = tile::cast<std::uint32_t>(tile::cast<std::uint8_t>(load_like(x, z)));
+    z.store(byte + byte * 7 + byte * 2);
+  });
+  std::vector<std::uint32_t> numbers;
+  for (std::uint32_t i = 0; i < 300; ++i) numbers.push_back(i * i);
+  Buffer x = device().empty({300}, u32);
+  x.write<std::uint32_t>(numbers);
+  const Buffer z = device().empty({300}, u32);
+  device().run(kernel, {x}, z);
+  const std::vector<std::uint32_t> found = z.read<std::uint32_t>();
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const std::uint32_t byte = std::min(numbers[i], 255U);  // a conversion saturates
+    ASSERT_EQ(found[i], 10 * byte) << numbers[i];
+  }
+}
+
 TEST(KernelCalls, A_kernel_that_is_written_for_its_rank_keeps_it) {
   const auto broadcast = tile::kernel("for_matrices", [](tile::Out<float> z, tile::In<float> x) {
     z.store(load_like(x, z) + tile::broadcast(tile::constant(1.0F), {z.tile_dim(0), z.tile_dim(1)}));

@@ -278,7 +278,7 @@ Value* Emitter::byte_sum(const Widths::ByteSum& sum, std::span<Value* const> x) 
   for (std::size_t i = 0; i < x.size(); ++i) {
     Value* factor = factor_of(sum.terms[i]);
     if (half->isVectorTy()) factor = vector(uniform(factor));
-    Value* value = b_.CreateZExt(x[i], half);
+    Value* value = resized(sum.terms[i].value, x[i], 16);
     value = b_.CreateAdd(value, llvm::ConstantInt::get(half, static_cast<std::uint16_t>(sum.terms[i].offset)));
     all = b_.CreateAdd(all, b_.CreateMul(value, factor));
   }
@@ -296,7 +296,9 @@ std::optional<Emitter::Values> Emitter::paired_byte_sums(ir::Id id, const std::v
   Value* number = b_.getInt16(static_cast<std::uint16_t>(sum.number));
   for (std::size_t i = 0; i < sum.terms.size(); ++i) {
     Value* factor = factor_of(sum.terms[i]);
-    for (std::size_t p = 0; p < points; ++p) sums.add(p, vector(operands[i][p]), factor);
+    for (std::size_t p = 0; p < points; ++p) {
+      sums.add(p, resized(sum.terms[i].value, vector(operands[i][p]), 8), factor);
+    }
     const auto more = static_cast<std::uint16_t>(sum.terms[i].offset + 128);
     if (more != 0) number = b_.CreateAdd(number, b_.CreateMul(factor, b_.getInt16(more)));
   }
