@@ -50,6 +50,15 @@ const std::map<std::string, std::function<void(const Device&)>>& ways() {
          command.wait_for(static_cast<int>(getpid()) % 16 * 1ms);  // somewhere on its way
          std::exit(0);
        }},
+      // A kernel that no process had before, so that it is compiled now, the call's own size by the driver's thread.
+      {"exit_while_compiling",
+       [](const Device& device) {
+         const Buffer a = device.zeros({1 << 10});
+         define_kernel("its_own", {"x"}, "exp(x) * " + std::to_string(getpid()));
+         const Command command = device.submit("its_own", {a}, a);
+         command.wait_for(static_cast<int>(getpid()) % 16 * 10ms);
+         std::exit(0);
+       }},
       {"exit_in_thread",
        [](const Device& device) {
          const Buffer a = device.zeros({1 << 18}), b = device.zeros({1 << 18});

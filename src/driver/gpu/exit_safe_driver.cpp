@@ -8,7 +8,9 @@
 #include <atomic>
 #include <cstdlib>
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -84,6 +86,13 @@ class ExitSafeDriver;
 struct Open {
   std::mutex mutex;
   std::vector<ExitSafeDriver*> drivers;
+  std::optional<Clock::time_point> end;
+
+  // Until when all that is waited for at exit may take.
+  Clock::time_point until() {
+    if (!end) end = Clock::now() + longest_wait;
+    return *end;
+  }
 
   static Open& instance() {
     static auto& open = *new Open();
@@ -92,6 +101,18 @@ struct Open {
 };
 
 void close_all() noexcept;
+void drain_all() noexcept;
+
+// exit() destroys the thread_local objects of the thread that calls it before it calls any handler. Those of the main
+// thread go at no other time.
+struct AtExitOfMainThread {
+  ~AtExitOfMainThread() { drain_all(); }
+};
+void drain_at_exit() {
+  if (gettid() != getpid()) return;
+  thread_local const AtExitOfMainThread at_exit;
+  static_cast<void>(at_exit);
+}
 
 class ExitSafeDriver final : public Driver {
   template <class Work>
@@ -108,6 +129,7 @@ class ExitSafeDriver final : public Driver {
       Open::instance().drivers.push_back(this);
     }
     close_at_exit();
+    drain_at_exit();
   }
   ExitSafeDriver(const ExitSafeDriver&) = delete;
   ExitSafeDriver& operator=(const ExitSafeDriver&) = delete;
@@ -153,6 +175,7 @@ class ExitSafeDriver final : public Driver {
   std::int64_t pieces(const Launch& launch) override {
     return inside([&] {
       const bool is_new = launch.executable && !launch.executable->is_ready();
+      const Compiling compiling(is_new ? &compiling_ : nullptr);
       const std::int64_t pieces = below_->pieces(launch);
       // A compiler that was not needed before may have handlers of its own from now on: ours must be called first.
       if (is_new) close_at_exit();
@@ -180,6 +203,17 @@ class ExitSafeDriver final : public Driver {
     return stay ? below_->wait(number, until) : Progress{0, process_ends(info())};
   }
 
+  // Waits until nobody compiles and the queue is empty: some drivers compile again, in threads of their own, what has
+  // been put into the queue. More may come then.
+  void drain(Clock::time_point until) {
+    std::uint64_t started = 0;
+    do {
+      gate_->wait_until_empty(std::min(until, Clock::now() + 1ms));  // who is just about to start something
+      while (compiling_ != 0 && Clock::now() < until) std::this_thread::sleep_for(100us);
+      started = started_;
+      below_->wait(started, until);
+    } while ((started != started_ || compiling_ != 0) && Clock::now() < until);
+  }
   // The queue is empty then, unless the device hangs.
   void close(Clock::time_point until) {
     if (!gate_->close()) return;
@@ -189,6 +223,21 @@ class ExitSafeDriver final : public Driver {
   }
 
  private:
+  // While it lives, a kernel is compiled; null: none is.
+  struct Compiling {
+    explicit Compiling(std::atomic<int>* count) : count_(count) {
+      if (count_) ++*count_;
+    }
+    Compiling(const Compiling&) = delete;
+    Compiling& operator=(const Compiling&) = delete;
+    ~Compiling() {
+      if (count_) --*count_;
+    }
+
+   private:
+    std::atomic<int>* count_;
+  };
+
   // Numbers may be told in another order than they were given in.
   std::uint64_t noted(std::uint64_t number) noexcept {
     std::uint64_t last = started_.load(std::memory_order_relaxed);
@@ -202,12 +251,21 @@ class ExitSafeDriver final : public Driver {
   std::unique_ptr<Driver> below_;
   const std::shared_ptr<Gate> gate_ = std::make_shared<Gate>();
   std::atomic<std::uint64_t> started_{0};
+  std::atomic<int> compiling_{0};
 };
 
+// A compiler that is at work while the process ends, and that was not needed before, has registered handlers after
+// ours, which take it down under its own feet. So the main thread waits for it before any handler is called.
+void drain_all() noexcept {
+  Open& open = Open::instance();
+  const std::scoped_lock lock(open.mutex);
+  for (ExitSafeDriver* driver : open.drivers) driver->drain(open.until());
+}
+
 void close_all() noexcept {
-  const std::scoped_lock lock(Open::instance().mutex);
-  const Clock::time_point until = Clock::now() + longest_wait;
-  for (ExitSafeDriver* driver : Open::instance().drivers) driver->close(until);
+  Open& open = Open::instance();
+  const std::scoped_lock lock(open.mutex);
+  for (ExitSafeDriver* driver : open.drivers) driver->close(open.until());
 }
 
 }  // namespace
