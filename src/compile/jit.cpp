@@ -164,12 +164,13 @@ std::optional<ObjectCode> Source::code(Form form, std::string_view entry) const 
       // Not what the loader takes: as if it were not there.
     }
   }
-  const Plugin* compiler = plugin();
-  if (!compiler) return std::nullopt;
-  const std::vector<std::byte> object = [&] {
+  std::vector<std::byte> object;
+  {
     const Inside inside;
-    return compiler->compile(program, tiling, host, form, dump);
-  }();
+    const Plugin* compiler = plugin();
+    if (!compiler) return std::nullopt;
+    object = compiler->compile(program, tiling, host, form, dump);
+  }
   ObjectCode compiled(object);
   disk_cache().store(key, object);
   if (form == Form::plain) ++compiled_count;

@@ -77,14 +77,14 @@ std::vector<std::uint32_t> spirv(const std::string& source, const std::string& n
   if (!is_validated) {
     if (auto words = find(key)) return *std::move(words);
   }
-  glsl::Function* compile = plugin();
-  if (!compile) {
-    throw Error(Errc::unsupported,
-                core::text("[", name, "] cannot be compiled for Vulkan: there is no libtessera_glsl.so"));
-  }
   glsl::Result result;
   {
     const Inside inside;
+    glsl::Function* compile = plugin();
+    if (!compile) {
+      throw Error(Errc::unsupported,
+                  core::text("[", name, "] cannot be compiled for Vulkan: there is no libtessera_glsl.so"));
+    }
     compile({source.c_str(), is_validated}, result);
   }
   if (result.words.empty()) {

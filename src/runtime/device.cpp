@@ -4,6 +4,7 @@
 #include <tessera/kernel.hpp>
 #include <tessera/kernels.hpp>
 
+#include "core/process_end.hpp"
 #include "core/text.hpp"
 #include "driver/preference.hpp"
 #include "runtime/device_state.hpp"
@@ -183,6 +184,7 @@ bool may_have_gpu() {
 }  // namespace
 
 Device Device::best() {
+  core::watch_main_thread();
   const char* wish = std::getenv("TESSERA_DEVICE");
   if (!wish || *wish == '\0') {
     // Never destroyed, as all devices of the process.
@@ -197,11 +199,15 @@ Device Device::best() {
   }
 }
 
-Device Device::open(std::string_view backend) { return backend == "cpu" ? cpu_device() : opened_device(backend); }
+Device Device::open(std::string_view backend) {
+  core::watch_main_thread();
+  return backend == "cpu" ? cpu_device() : opened_device(backend);
+}
 
 std::vector<DeviceInfo> Device::devices() { return driver::list_devices(); }
 
 Device Device::simulated(const SimulationOptions& options) {
+  core::watch_main_thread();
   constexpr unsigned most_workers = 256;
   if (options.workers > most_workers) {
     throw Error(Errc::invalid_argument,

@@ -2,6 +2,7 @@
 
 #include <tessera/error.hpp>
 
+#include "core/process_end.hpp"
 #include "core/text.hpp"
 
 #include <algorithm>
@@ -10,7 +11,6 @@
 #include <mutex>
 #include <optional>
 #include <thread>
-#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -103,17 +103,6 @@ struct Open {
 void close_all() noexcept;
 void drain_all() noexcept;
 
-// exit() destroys the thread_local objects of the thread that calls it before it calls any handler. Those of the main
-// thread go at no other time.
-struct AtExitOfMainThread {
-  ~AtExitOfMainThread() { drain_all(); }
-};
-void drain_at_exit() {
-  if (gettid() != getpid()) return;
-  thread_local const AtExitOfMainThread at_exit;
-  static_cast<void>(at_exit);
-}
-
 class ExitSafeDriver final : public Driver {
   template <class Work>
   auto inside(const Work& work) {
@@ -129,7 +118,7 @@ class ExitSafeDriver final : public Driver {
       Open::instance().drivers.push_back(this);
     }
     close_at_exit();
-    drain_at_exit();
+    core::before_handlers_of_exit(drain_all);
   }
   ExitSafeDriver(const ExitSafeDriver&) = delete;
   ExitSafeDriver& operator=(const ExitSafeDriver&) = delete;
@@ -254,8 +243,7 @@ class ExitSafeDriver final : public Driver {
   std::atomic<int> compiling_{0};
 };
 
-// A compiler that is at work while the process ends, and that was not needed before, has registered handlers after
-// ours, which take it down under its own feet. So the main thread waits for it before any handler is called.
+// A compiler that was not needed before may be at work, see core/process_end.hpp.
 void drain_all() noexcept {
   Open& open = Open::instance();
   const std::scoped_lock lock(open.mutex);
