@@ -107,8 +107,8 @@ std::vector<std::vector<Id>> Emitter::scratch_places() const {
 
 Value* Emitter::bytes_of_place(const std::vector<Id>& place) {
   Value* bytes = nullptr;
-  for (std::size_t i = 0; i < place.size(); ++i) {
-    Value* more = scratch_bytes(place[i]);
+  for (const Id id : place) {
+    Value* more = scratch_bytes(id);
     bytes = bytes && bytes != more ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, bytes, more) : more;
   }
   return bytes;
