@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <atomic>
 #include <bit>
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -295,7 +296,9 @@ TEST(LargeReductionsOf, Cancelled_while_they_run) {
   for (int round = 0; round < 200; ++round) {
     const Buffer z = device.zeros({});
     const Command command = device.submit("reduce_sum", {x}, z);
-    for (int spin = 0; spin < round * 100 && command.poll() != Status::running; ++spin) std::this_thread::yield();
+    // By the clock: on a busy machine a yield may take milliseconds.
+    const auto until = std::chrono::steady_clock::now() + round * std::chrono::microseconds(20);
+    while (command.poll() != Status::running && std::chrono::steady_clock::now() < until) std::this_thread::yield();
     command.cancel();
     while (!is_terminal(command.poll())) std::this_thread::yield();
     if (command.poll() == Status::cancelled) {
