@@ -21,7 +21,10 @@ struct Functions {
 };
 
 struct MainThread {
+  const pid_t process = getpid();
+
   ~MainThread() {
+    if (getpid() != process) return;  // a child that fork() made has none of the threads to wait for
     std::vector<void (*)() noexcept> all;
     {
       const std::scoped_lock lock(Functions::instance().mutex);
