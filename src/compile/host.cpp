@@ -127,7 +127,7 @@ Host detect_host(const char* cap) {
 }
 
 std::int64_t streaming_bytes() {
-  static const std::int64_t bytes = std::max(least_streaming_bytes, last_cache_bytes() / 2);
+  static const std::int64_t bytes = std::clamp(last_cache_bytes() / 2, least_streaming_bytes, most_streaming_bytes);
   return bytes;
 }
 
