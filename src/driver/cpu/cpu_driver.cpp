@@ -38,6 +38,11 @@ std::string processor_name() {
 constexpr int costly = 4;
 constexpr std::int64_t least_costly_piece = std::int64_t{32} << 10;
 
+// Of what only moves memory, so many pieces a thread are enough for all to end together, and longer ones are read and
+// written in longer runs: relu(a+b)*s over 64 MiB takes 4 % less time in pieces of 1 MiB than of 256 KiB.
+constexpr std::int64_t most_pieces_per_unit = 64;
+constexpr std::int64_t long_piece_bytes = std::int64_t{1} << 20;
+
 using cpu::CpuExecutable;
 using cpu::piece_bytes;
 
@@ -147,7 +152,10 @@ class CpuDriver final : public Driver {
     if (tile_count <= 1 || executable.is_cut()) return 1;
     const std::int64_t work = launch.bytes * executable.weight();
     std::int64_t wanted = work / piece_bytes;
-    if (executable.weight() >= costly) {
+    if (executable.weight() < costly) {
+      const std::int64_t enough = most_pieces_per_unit * info_.compute_units;
+      wanted = std::max(std::min(wanted, enough), work / long_piece_bytes);
+    } else {
       const std::int64_t for_all = std::int64_t{4} * info_.compute_units;
       wanted = std::max(wanted, std::min(for_all, work / least_costly_piece));
     }
