@@ -6,21 +6,16 @@
 namespace tessera::driver::cpu {
 namespace {
 
-// A panel of b stays in the L1 cache while all rows of a block of a pass by. 24 KiB of 32: with 16 there are more
-// blocks along k, each of which reads and writes c again (measured: 2 to 4 % slower).
-constexpr Index panel_bytes = Index{24} << 10;
+// A panel of b: tile_columns of it, `max_depth` rows at a time. Deep panels read and write c less often. Where they are
+// more than the L1 cache holds they come from the L2 cache, in the order in which they lie there. 64 KiB on a Xeon with
+// AVX-512: 1024 by 1024 by 1024 at 360 GFLOP/s on two cores, with 48 KiB 345, with 24 KiB 315. On Zen 3, which has less
+// of both caches, 24 KiB: with 16 it was 2 to 4 % slower.
+constexpr Index panel_bytes = (vector_bytes == 64 ? Index{64} : Index{24}) << 10;
 template <class Kind>
 constexpr Index max_depth = panel_bytes / (tile_columns<Kind> * Index{sizeof(typename Kind::Packed)});
 
-// A block of a stays in the L2 cache, of 512 KiB on many processors, while all panels of b pass by. 256 and 320 KiB
-// were not faster.
-constexpr Index block_bytes = Index{192} << 10;
-template <class Kind>
-constexpr Index max_rows =
-    block_bytes / (max_depth<Kind> * Index{sizeof(typename Kind::Packed)}) / Kind::rows * Kind::rows;
-
-// Panels of b that are kept for the next block of a: 1 MiB of the L3 cache.
-constexpr Index max_panels = (Index{1} << 20) / panel_bytes;
+// The panels that all rows of a pass by stay in the L2 cache: of 2 MiB on processors with AVX-512, 512 KiB on others.
+constexpr Index max_panels = ((vector_bytes == 64 ? Index{512} : Index{240}) << 10) / panel_bytes;
 
 // Up to so many columns of b, a is read where it is: packing it would cost more than it gains (measured for 256 by 256
 // by 256: 94 instead of 88 GFLOP/s on a core).
@@ -91,87 +86,71 @@ struct FromMatrix {
   }
 };
 
-// The rows of a block of a, packed or where they are.
+// Packs a tile of a: rows [i, i + rows) and columns [k, k + depth).
 template <class Kind>
-struct Rows {
-  Left<Kind> first;
-  Index row;  // between tiles, for each row
-
-  Left<Kind> at(Index i) const { return {first.data + i * row, first.row, first.step}; }
-};
-
-template <class Kind>
-Rows<Kind> pack_rows(const Matrix& a, Index i, Index rows, Index k, Index depth, typename Kind::Packed* to) {
+Left<Kind> pack_rows(const Matrix& a, Index i, Index rows, Index k, Index depth, typename Kind::Packed* to) {
   const auto* from = reinterpret_cast<const typename Kind::Element*>(a.data) + i * a.row + k * a.column;
   if (a.column == 1) {
     const Index line = depth + row_gap<Kind>;
     for (Index r = 0; r < rows; ++r) {
       for (Index x = 0; x < depth; ++x) to[r * line + x] = from[r * a.row + x];
     }
-    return {{to, line, 1}, line};
+    return {to, line, 1};
   }
-  for (Index r = 0; r < rows; r += Kind::rows) {
-    const Index tile = smaller(Kind::rows, rows - r);
-    for (Index x = 0; x < depth; ++x) {
-      auto* const column = to + r * depth + x * Kind::rows;
-      const auto* const source = from + r * a.row + x * a.column;
-      if (tile == Kind::rows && a.row == 1) {
-        for (Index s = 0; s < Kind::rows; ++s) column[s] = source[s];
-      } else {
-        for (Index s = 0; s < tile; ++s) column[s] = source[s * a.row];
-      }
+  for (Index x = 0; x < depth; ++x) {
+    auto* const column = to + x * Kind::rows;
+    const auto* const source = from + x * a.column;
+    if (rows == Kind::rows && a.row == 1) {
+      for (Index s = 0; s < Kind::rows; ++s) column[s] = source[s];
+    } else {
+      for (Index s = 0; s < rows; ++s) column[s] = source[s * a.row];
     }
   }
-  return {{to, 1, Kind::rows}, depth};
+  return {to, 1, Kind::rows};
 }
 
+// The same tile, packed or where it is.
 template <class Kind>
-Rows<Kind> rows_of(const Matrix& a, Index i, Index rows, Index k, Index depth, Index columns,
+Left<Kind> rows_of(const Matrix& a, Index i, Index rows, Index k, Index depth, Index columns,
                    typename Kind::Packed* packed) {
   if constexpr (sizeof(typename Kind::Packed) == sizeof(typename Kind::Element)) {
     if (columns <= unpacked_columns && a.column == 1) {
-      const auto* data = reinterpret_cast<const typename Kind::Packed*>(a.data) + i * a.row + k * a.column;
-      return {{data, a.row, a.column}, a.row};
+      const auto* data = reinterpret_cast<const typename Kind::Packed*>(a.data) + i * a.row + k;
+      return {data, a.row, 1};
     }
   }
   return pack_rows<Kind>(a, i, rows, k, depth, packed);
 }
 
+// A tile of rows of a passes by all panels of b, which are packed when the first one does.
 template <class Kind, class Source>
 void multiply_block(const Block& block, const Source& b) {
   using Element = typename Kind::Element;
   using Packed = typename Kind::Packed;
   const Index depths = larger(1, quotient_up(block.k, max_depth<Kind>));
   const Index depth_step = larger(1, quotient_up(block.k, depths));
-  const Index row_blocks = quotient_up(block.m, max_rows<Kind>);
-  const Index row_step = quotient_up(quotient_up(block.m, row_blocks), Kind::rows) * Kind::rows;
-  // A panel is needed once if there is only one block of rows.
-  const Index panels = row_blocks == 1 ? 1 : smaller(max_panels, quotient_up(block.n, tile_columns<Kind>));
-  const Index column_step = row_blocks == 1 ? block.n : panels * tile_columns<Kind>;
   const Index panel_size = depth_step * tile_columns<Kind>;
+  const Index panels = smaller(max_panels, quotient_up(block.n, tile_columns<Kind>));
+  const Index column_step = panels * tile_columns<Kind>;
   auto* const packed_b = reinterpret_cast<Packed*>(
-      scratch((panels * panel_size + (depth_step + row_gap<Kind>)*row_step) * sizeof(Packed)));
+      scratch((panels * panel_size + (depth_step + row_gap<Kind>)*Kind::rows) * sizeof(Packed)));
   Packed* const packed_a = packed_b + panels * panel_size;
 
-  for (Index k = 0; k == 0 || k < block.k; k += depth_step) {
-    const Index depth = smaller(depth_step, block.k - k);
-    for (Index j = 0; j < block.n; j += column_step) {
-      const Index columns_end = smaller(j + column_step, block.n);
-      for (Index i = 0; i < block.m; i += row_step) {
-        const Index rows = smaller(row_step, block.m - i);
-        const Rows<Kind> a = rows_of<Kind>(block.a, i, rows, k, depth, columns_end - j, packed_a);
+  for (Index j = 0; j < block.n; j += column_step) {
+    const Index columns_end = smaller(j + column_step, block.n);
+    for (Index k = 0; k == 0 || k < block.k; k += depth_step) {
+      const Index depth = smaller(depth_step, block.k - k);
+      for (Index i = 0; i < block.m; i += Kind::rows) {
+        const Index rows = smaller(Kind::rows, block.m - i);
+        const Left<Kind> a = rows_of<Kind>(block.a, i, rows, k, depth, columns_end - j, packed_a);
         Packed* panel = packed_b;
-        for (Index jj = j; jj < columns_end; jj += tile_columns<Kind>) {
+        for (Index jj = j; jj < columns_end; jj += tile_columns<Kind>, panel += panel_size) {
           const Index columns = smaller(tile_columns<Kind>, columns_end - jj);
           if (i == 0) b(panel, k, depth, jj, columns);
-          for (Index ii = 0; ii < rows; ii += Kind::rows) {
-            const Target<Kind> target{
-                reinterpret_cast<Element*>(block.c) + (i + ii) * block.c_row + jj, block.c_row, columns, k == 0,
-                block.bias == nullptr ? nullptr : reinterpret_cast<const Element*>(block.bias) + i + ii};
-            const Index tile = smaller(Kind::rows, rows - ii);
-            Tiles<Kind>::functions[tile - 1](a.at(ii), panel, depth, target);
-          }
-          if (panels > 1) panel += panel_size;
+          const Target<Kind> target{reinterpret_cast<Element*>(block.c) + i * block.c_row + jj, block.c_row, columns,
+                                    k == 0,
+                                    block.bias == nullptr ? nullptr : reinterpret_cast<const Element*>(block.bias) + i};
+          Tiles<Kind>::functions[rows - 1](a, panel, depth, target);
         }
       }
     }
