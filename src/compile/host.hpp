@@ -32,9 +32,9 @@ Host detect_host(const char* cap);
 
 // Outputs of fewer bytes are never stored past the caches: they lost in every measurement.
 inline constexpr std::int64_t least_streaming_bytes = std::int64_t{4} << 20;
-// Outputs of so many bytes always are, however large the last cache is: a few cores of a large processor do not fill it.
-// On two cores of a Xeon with 260 MiB a sum of two arrays of 16 MiB is 22 % faster past the caches, and as fast if what
-// comes next reads it; with 32 MiB it is 45 and 18 % faster, with 8 MiB 18 % faster but 11 % slower if it is read.
+// Outputs of so many bytes always are, however large the last cache is: a few cores of a large processor do not fill
+// it. On two cores of a Xeon with 260 MiB a sum of two arrays of 16 MiB is 22 % faster past the caches, and as fast if
+// what comes next reads it; with 32 MiB it is 45 and 18 % faster, with 8 MiB 18 % faster but 11 % slower if it is read.
 inline constexpr std::int64_t most_streaming_bytes = std::int64_t{16} << 20;
 // From this size of an output on they are: when the last cache has no room for what is read beside it.
 std::int64_t streaming_bytes();

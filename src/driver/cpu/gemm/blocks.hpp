@@ -17,10 +17,6 @@ constexpr Index max_depth = panel_bytes / (tile_columns<Kind> * Index{sizeof(typ
 // The panels that all rows of a pass by stay in the L2 cache: of 2 MiB on processors with AVX-512, 512 KiB on others.
 constexpr Index max_panels = ((vector_bytes == 64 ? Index{512} : Index{240}) << 10) / panel_bytes;
 
-// Up to so many columns of b, a is read where it is: packing it would cost more than it gains (measured for 256 by 256
-// by 256: 94 instead of 88 GFLOP/s on a core).
-constexpr Index unpacked_columns = 256;
-
 // Between packed rows of a: without it all rows of a tile would be in the same bank of the L1 cache.
 template <class Kind>
 constexpr Index row_gap = Index{64} / sizeof(typename Kind::Packed);
@@ -31,6 +27,10 @@ template <class V, std::size_t... lane>
   low = __builtin_shufflevector(a, b, (lane / 2 + lane % 2 * lanes)...);
   high = __builtin_shufflevector(a, b, (lanes / 2 + lane / 2 + lane % 2 * lanes)...);
 }
+
+// Whether elements are packed as they are.
+template <class Kind>
+constexpr bool is_copied = sizeof(typename Kind::Packed) == sizeof(typename Kind::Element);
 
 // Packs rows [k, k + depth) and columns [j, j + columns) of b, filled up with zeros to tile_columns.
 template <class Kind>
@@ -43,6 +43,14 @@ struct FromMatrix {
   const Element* data;
   Index row;
   Index column;
+
+  // Rows from k on and columns from j on, if they can be multiplied where they are; otherwise null.
+  RightInPlace<Kind> in_place(Index k, Index j) const {
+    if constexpr (is_copied<Kind>) {
+      if (column == 1) return {reinterpret_cast<const Packed*>(data) + k * row + j, row};
+    }
+    return {};
+  }
 
   void operator()(Packed* to, Index k, Index depth, Index j, Index columns) const {
     const Element* from = data + k * row + j * column;
@@ -109,15 +117,11 @@ Left<Kind> pack_rows(const Matrix& a, Index i, Index rows, Index k, Index depth,
   return {to, 1, Kind::rows};
 }
 
-// The same tile, packed or where it is.
+// The same tile, where it is if that can be: packing it gains nothing.
 template <class Kind>
-Left<Kind> rows_of(const Matrix& a, Index i, Index rows, Index k, Index depth, Index columns,
-                   typename Kind::Packed* packed) {
-  if constexpr (sizeof(typename Kind::Packed) == sizeof(typename Kind::Element)) {
-    if (columns <= unpacked_columns && a.column == 1) {
-      const auto* data = reinterpret_cast<const typename Kind::Packed*>(a.data) + i * a.row + k;
-      return {data, a.row, 1};
-    }
+Left<Kind> rows_of(const Matrix& a, Index i, Index rows, Index k, Index depth, typename Kind::Packed* packed) {
+  if constexpr (is_copied<Kind>) {
+    if (a.column == 1) return {reinterpret_cast<const typename Kind::Packed*>(a.data) + i * a.row + k, a.row, 1};
   }
   return pack_rows<Kind>(a, i, rows, k, depth, packed);
 }
@@ -142,14 +146,21 @@ void multiply_block(const Block& block, const Source& b) {
       const Index depth = smaller(depth_step, block.k - k);
       for (Index i = 0; i < block.m; i += Kind::rows) {
         const Index rows = smaller(Kind::rows, block.m - i);
-        const Left<Kind> a = rows_of<Kind>(block.a, i, rows, k, depth, columns_end - j, packed_a);
+        const Left<Kind> a = rows_of<Kind>(block.a, i, rows, k, depth, packed_a);
         Packed* panel = packed_b;
         for (Index jj = j; jj < columns_end; jj += tile_columns<Kind>, panel += panel_size) {
           const Index columns = smaller(tile_columns<Kind>, columns_end - jj);
-          if (i == 0) b(panel, k, depth, jj, columns);
           const Target<Kind> target{reinterpret_cast<Element*>(block.c) + i * block.c_row + jj, block.c_row, columns,
                                     k == 0,
                                     block.bias == nullptr ? nullptr : reinterpret_cast<const Element*>(block.bias) + i};
+          if (i == 0) {
+            const RightInPlace<Kind> from = b.in_place(k, jj);
+            if (from.data != nullptr && rows == Kind::rows && columns == tile_columns<Kind>) {
+              multiply_and_pack<Kind>(a, from, panel, depth, target);
+              continue;
+            }
+            b(panel, k, depth, jj, columns);
+          }
           Tiles<Kind>::functions[rows - 1](a, panel, depth, target);
         }
       }

@@ -15,22 +15,21 @@ namespace {
 // some 10 to 20 ms: then a cancelled command ends soon.
 constexpr double min_products = double{1 << 19};
 constexpr double max_products = double{1 << 30};
-// Pieces a worker: one that begins late or is interrupted leaves some to the others. Of a long product twice as many,
-// so that nobody waits long for the last one. Finer cuts cost: 512 by 512 by 512 in 4 pieces has 355 GFLOP/s on two
-// cores with AVX-512, in 8 of them 349; 1024 by 1024 by 1024 in 8 has 350, in 16 of them 342.
-constexpr std::int64_t pieces_per_worker = 2;
-constexpr std::int64_t more_pieces_per_worker = 4;
-constexpr double products_of_long_piece = double{1 << 25};
+// Pieces a worker, so that one who begins late or is interrupted leaves some to the others. Of one product only one:
+// each piece reads all of a (512 by 512 by 512 on two cores with AVX-512: 370 GFLOP/s in 2 pieces, 360 in 4). Of a long
+// one as many again (1024 by 1024 by 1024 in 8: 350 GFLOP/s, in 16: 342).
+constexpr std::int64_t pieces_per_worker = 4;
+constexpr double products_of_long_piece = double{1 << 26};
 
 std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// Elements of a that are small enough to be read unpacked by every piece, from the L2 or L3 cache.
+// Elements of a that are few enough to be read by every piece, from the L2 or L3 cache.
 constexpr double max_unpacked = double{1 << 18};
 
-// How many pieces there should be.
-double wanted_pieces(double products, unsigned workers) {
-  const double worthwhile = std::min(products / min_products, double(workers) * pieces_per_worker);
-  const double more = std::min(products / products_of_long_piece, double(workers) * more_pieces_per_worker);
+// How many pieces there should be, so many of them a worker unless they are long.
+double wanted_pieces(double products, unsigned workers, std::int64_t per_worker) {
+  const double worthwhile = std::min(products / min_products, double(workers) * double(per_worker));
+  const double more = std::min(products / products_of_long_piece, double(workers) * pieces_per_worker);
   return std::max({1.0, worthwhile, more, products / max_products});
 }
 
@@ -38,7 +37,8 @@ double wanted_pieces(double products, unsigned workers) {
 
 Cut cut_batches(std::int64_t batches, double batch_products, unsigned workers) {
   if (batches == 0) return {};
-  const double wanted = std::min(double(batches), wanted_pieces(batch_products * double(batches), workers));
+  const double all = wanted_pieces(batch_products * double(batches), workers, pieces_per_worker);
+  const double wanted = std::min(double(batches), all);
   Cut cut;
   cut.batches = std::max<std::int64_t>(1, std::int64_t(double(batches) / wanted));
   cut.pieces = quotient_up(batches, cut.batches);
@@ -52,9 +52,9 @@ Cut cut(const Engine::Routines& routines, std::int64_t batches, std::int64_t m, 
   Cut cut = cut_batches(batches, batch_products, workers);
   cut.rows = m;
   cut.columns = n;
-  const double wanted = std::ceil(wanted_pieces(batch_products * double(batches), workers) / double(batches));
+  const double wanted = std::ceil(wanted_pieces(batch_products * double(batches), workers, 1) / double(batches));
   if (wanted <= 1) return cut;
-  // Each part of the rows packs all of b, each part of the columns all of a: the cut with the least to pack. A small a
+  // Each part of the rows packs all of b, each part of the columns reads all of a: the cut with the least of both. A small a
   // is read where it is, so cutting the columns alone packs nothing twice (256 by 256 by 256: 190 GFLOP/s on two cores,
   // 166 if cut in 3 by 3).
   const std::int64_t row_tiles = quotient_up(m, routines.rows);

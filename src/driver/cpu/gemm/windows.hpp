@@ -33,6 +33,8 @@ struct FromWindows {
   const Element* image;
   Index first;
 
+  static RightInPlace<Kind> in_place(Index, Index) { return {}; }
+
   // The windows of a panel's columns: where they begin, in the padded image and as an offset in a channel.
   struct Panel {
     Index top[width];
