@@ -54,9 +54,9 @@ Cut cut(const Engine::Routines& routines, std::int64_t batches, std::int64_t m, 
   cut.columns = n;
   const double wanted = std::ceil(wanted_pieces(batch_products * double(batches), workers, 1) / double(batches));
   if (wanted <= 1) return cut;
-  // Each part of the rows packs all of b, each part of the columns reads all of a: the cut with the least of both. A small a
-  // is read where it is, so cutting the columns alone packs nothing twice (256 by 256 by 256: 190 GFLOP/s on two cores,
-  // 166 if cut in 3 by 3).
+  // Each part of the rows packs all of b, each part of the columns reads all of a: the cut with the least of both. A
+  // small a is read where it is, so cutting the columns alone packs nothing twice (256 by 256 by 256: 190 GFLOP/s on
+  // two cores, 166 if cut in 3 by 3).
   const std::int64_t row_tiles = quotient_up(m, routines.rows);
   const std::int64_t column_tiles = quotient_up(n, routines.columns);
   std::int64_t row_parts = 1;
