@@ -202,6 +202,10 @@ class Emitter {
   void place_scratch();
   void emit_scratch_function();
 
+  // Reductions along the last axis (row_reduction.cpp).
+  struct RowReduction;
+  Lanes reduced_row(ir::Id id, const Point& first, llvm::Value* length);
+
   // Loop nests and functions (stages.cpp).
   std::vector<std::vector<ir::Id>> stages_of(int region) const;  // each computes values for the tile, or is a loop
   bool can_stream() const;

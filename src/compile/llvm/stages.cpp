@@ -400,66 +400,12 @@ Emitter::Values Emitter::compute_anew(Id id, const Points& points) {
   return values;
 }
 
-// Along the last axis: several vectors of sums, then across the lanes, then what is left over, by vectors and then one
-// by one.
 void Emitter::emit_row_reduction(Id id) {
-  const ir::Op& op = program_[id];
-  const Id operand = op.operands[0];
-  const ir::Type type = program_[operand].type;
-  std::vector<Value*> extents = extents_of(operand);
-  Value* length = extents.back();
-  extents.back() = i64(1);
+  std::vector<Value*> extents = extents_of(program_[id].operands[0]);
+  Value* length = std::exchange(extents.back(), i64(1));
   Stage stage;
   stage.root = ir::none;
-  stage.body = [&, id](const Points& points) {
-    Point row = points[0];
-    const auto step = std::int64_t{4} * natural_lanes_;
-    lanes_ = natural_lanes_;
-    Value* identity = identity_of(op);
-    // Of `count` times so many vectors abreast, from the element `from` on.
-    const auto sum_of = [&](Value* from, Value* count, int vectors) {
-      const Values initial(static_cast<std::size_t>(vectors), varying(vector(uniform(identity))));
-      const Values sums = accumulate(count, initial, [&](Value* counter, const Values& now) {
-        Points at;
-        Value* begin = b_.CreateAdd(from, b_.CreateMul(counter, i64(std::int64_t{vectors} * natural_lanes_)));
-        for (int u = 0; u < vectors; ++u) {
-          row.back() = {b_.CreateAdd(begin, i64(u * natural_lanes_)), natural_lanes_ > 1 ? i64(1) : nullptr, false};
-          at.push_back(row);
-        }
-        Values next = eval_whole(operand, at);
-        for (std::size_t u = 0; u < next.size(); ++u) {
-          next[u] = varying(combine(op.code, type, vector(next[u]), now[u].base));
-        }
-        return next;
-      });
-      Value* sum = sums[0].base;
-      for (std::size_t u = 1; u < sums.size(); ++u) sum = combine(op.code, type, sums[u].base, sum);
-      return across_lanes(op.code, type, sum);
-    };
-    const auto of_steps = [&](Value* first, Value* count) {
-      return Values{uniform(sum_of(b_.CreateMul(first, i64(step)), count, 4))};
-    };
-    Value* steps = b_.CreateUDiv(length, i64(step));
-    const bool in_blocks = is_in_blocks(op, steps);
-    const auto add = [&](Value* next, const Values& now) {
-      return Values{uniform(combine(op.code, type, in_blocks ? total_of(next) : next, now[0].base))};
-    };
-    Values all = in_blocks ? sum_of_blocks(steps, {uniform(identity)}, of_steps) : of_steps(i64(0), steps);
-    Value* done = b_.CreateMul(steps, i64(step));
-    if (natural_lanes_ > 1) {
-      Value* count = b_.CreateUDiv(b_.CreateSub(length, done), i64(natural_lanes_));
-      Value* once = b_.CreateZExt(b_.CreateICmpNE(count, i64(0)), b_.getInt64Ty());
-      all = accumulate(once, all, [&](Value*, const Values& now) { return add(sum_of(done, count, 1), now); });
-      done = b_.CreateAdd(done, b_.CreateMul(count, i64(natural_lanes_)));
-    }
-    lanes_ = 1;
-    all = accumulate(b_.CreateSub(length, done), all, [&](Value* counter, const Values& now) {
-      row.back() = uniform(b_.CreateAdd(done, counter));
-      return add(eval_whole(operand, {row})[0].base, now);
-    });
-    if (in_blocks) all[0].base = b_.CreateFPCast(all[0].base, element_type(type));
-    to_scratch(id, points[0], all[0]);
-  };
+  stage.body = [&, id](const Points& points) { to_scratch(id, points[0], reduced_row(id, points[0], length)); };
   emit_nest(extents, stage);
 }
 
