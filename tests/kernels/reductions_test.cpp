@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,30 @@ TYPED_TEST(Reductions, Of_all_elements) {
   EXPECT_EQ(run<std::int64_t>("argmax", {x}, {}), std::vector<std::int64_t>{10});
   EXPECT_EQ(run<T>("reduce_sum", {make<T>({7}, {})}, {}), std::vector<T>{7});
   EXPECT_EQ(run<T>("reduce_sum", {make<T>({3, 4})}, {}), std::vector<T>{7});
+}
+
+// A row begins and ends anywhere in a vector of whatever width: each of its elements counts, once.
+TYPED_TEST(Reductions, Of_rows_that_begin_and_end_anywhere) {
+  using T = TypeParam;
+  constexpr std::int64_t rows = 7;
+  for (const std::int64_t length : {1, 3, 7, 15, 16, 17, 31, 63, 65, 127, 129, 255, 256, 257, 1000, 1023, 1029, 2051}) {
+    std::vector<T> values(static_cast<std::size_t>(rows * length));
+    std::vector<T> sums(rows), greatest(rows), least(rows);
+    for (std::int64_t row = 0; row < rows; ++row) {
+      T* const begin = values.data() + row * length;
+      for (std::int64_t i = 0; i < length; ++i) begin[i] = static_cast<T>((i * 37 + row * 11) % 101 + 1);
+      // The greatest is the first and the least the last one, or the other way round.
+      begin[row % 2 == 0 ? 0 : length - 1] = 120;
+      if (length > 1) begin[row % 2 == 0 ? length - 1 : 0] = 0;
+      sums[static_cast<std::size_t>(row)] = std::accumulate(begin, begin + length, T{0});
+      greatest[static_cast<std::size_t>(row)] = 120;
+      least[static_cast<std::size_t>(row)] = length > 1 ? T{0} : T{120};
+    }
+    const Buffer x = make<T>(values, {rows, length});
+    EXPECT_EQ(run<T>("reduce_sum", {x}, {rows}), sums) << length;
+    EXPECT_EQ(run<T>("reduce_max", {x}, {rows}), greatest) << length;
+    EXPECT_EQ(run<T>("reduce_min", {x}, {rows}), least) << length;
+  }
 }
 
 TYPED_TEST(Reductions, Of_nothing) {

@@ -7,9 +7,9 @@ using ir::Code;
 using ir::Id;
 using llvm::Value;
 
-// A row is, in this order: the part of a vector up to where vectors are aligned, steps of several vectors abreast, single
-// vectors, and the part of a vector that is left. The parts are whole vectors too, the first and the last of the row, of
-// which the lanes that belong to others are hidden. Rows of less than a vector are done element by element.
+// A row is, in this order: the part of a vector up to where vectors are aligned, steps of several vectors abreast,
+// single vectors, and the part of a vector that is left. The parts are whole vectors too, the first and the last of the
+// row, of which the lanes that belong to others are hidden. Rows of less than a vector are done element by element.
 //
 // Vectors that lie across two cache lines take twice the time: rows of 1000 floats were read at 87 GB/s on a core with
 // vectors of 64 bytes, and are at 130.
@@ -88,13 +88,14 @@ struct Emitter::RowReduction {
     return {e.varying(combined(part, sums[0].base))};
   }
 
-  // How many elements there are before the first aligned vector of what is read; null: that is not known. By its place in
-  // the buffer, so that sums are the same wherever that is.
+  // How many elements there are before the first aligned vector of what is read; null: that is not known. By its place
+  // in the buffer, so that sums are the same wherever that is.
   Value* elements_before_aligned() {
     Id id = operand;
     while (is_elementwise(e.program_[id].code) && !e.is_materialised(id)) id = e.program_[id].operands[0];
     const ir::Op& load = e.program_[id];
-    if (load.code != Code::load || e.row_axis(load) + 1 != e.program_.buffers[static_cast<std::size_t>(load.index)].rank())
+    if (load.code != Code::load ||
+        e.row_axis(load) + 1 != e.program_.buffers[static_cast<std::size_t>(load.index)].rank())
       return nullptr;
     e.lanes_ = 1;
     Point start = row;
