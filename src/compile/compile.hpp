@@ -44,6 +44,9 @@ std::vector<bool> whole_axes(const ir::Program& program);
 // Whether other tiles may mean other results.
 bool sees_tiles(const ir::Program& program);
 
+// Whether what a tile needs of its neighbours is computed along with it.
+bool reads_around(const ir::Program& program);
+
 // The tiles that the caller asked for, else such that no axis is cut along which the program reduces.
 Tiling choose_tiling(const ir::Program& program);
 

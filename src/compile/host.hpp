@@ -18,6 +18,7 @@ struct Host {
   VectorLevel level = VectorLevel::baseline;
   bool capped = false;  // TESSERA_CPU_FEATURES lowered the level: only the level itself may be used, no other features
   bool has_fma = false;
+  bool has_vnni = false;  // AVX-512 VNNI: products of pairs are added to a sum by one instruction
   unsigned vector_bits = 128;
   unsigned vector_registers = 16;
   std::string description;  // code compiled under one description runs wherever it is the same

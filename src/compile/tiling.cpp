@@ -187,6 +187,11 @@ bool sees_tiles(const ir::Program& program) {
   return std::ranges::find(whole, true) != whole.end();
 }
 
+bool reads_around(const ir::Program& program) {
+  return std::ranges::any_of(program.ops,
+                             [&](const Op& op) { return op.code == Code::pick || is_widened(program, op); });
+}
+
 Tiling choose_tiling(const ir::Program& program) {
   if (!program.tile.empty()) return {program.tile};
   const std::vector<bool> whole = whole_axes(program);
@@ -196,7 +201,7 @@ Tiling choose_tiling(const ir::Program& program) {
   std::int64_t rows = block_rows, columns = rank < 2 ? line : block_columns;
   if (any([](const Op& op) { return op.code == Code::mma; }) || reads_across(program)) {
     rows = columns = square;
-  } else if (any([&](const Op& op) { return op.code == Code::pick || is_widened(program, op); })) {
+  } else if (reads_around(program)) {
     rows = rank >= 2 ? halo_rows(most_neighbours(program, rank - 2)) : 1;
     columns = rank >= 2 && whole[rank - 2] ? tall_halo_columns : halo_columns(most_neighbours(program, rank - 1));
   } else if (any([](const Op& op) { return ir::is_reduction(op.code); })) {

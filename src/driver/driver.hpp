@@ -18,25 +18,32 @@
 
 namespace tessera::driver {
 
+// In which order the pieces of a launch are best begun.
+enum class PieceOrder : std::uint8_t {
+  back_and_forth,  // each thread begins with what it used last: they share nothing
+  forwards,        // each thread goes on to the next one, which is asked for ahead
+  one_by_one,      // all threads are close together, since neighbours share what they read
+};
+
 // A program that the device can run; what it holds is the driver's own business.
 class Executable {
  public:
   // Whether pieces() and launch() need not wait for a compiler.
   bool is_ready() const noexcept { return is_ready_.load(std::memory_order_acquire); }
-  // Whether pieces are best begun in their order, since neighbours share what they read; once it is ready.
-  bool is_in_order() const noexcept { return is_in_order_.load(std::memory_order_relaxed); }
+  // Once it is ready.
+  PieceOrder piece_order() const noexcept { return piece_order_.load(std::memory_order_relaxed); }
 
  protected:
   Executable() = default;
   ~Executable() = default;
-  void set_ready(bool is_in_order = false) noexcept {
-    is_in_order_.store(is_in_order, std::memory_order_relaxed);
+  void set_ready(PieceOrder order = PieceOrder::back_and_forth) noexcept {
+    piece_order_.store(order, std::memory_order_relaxed);
     is_ready_.store(true, std::memory_order_release);
   }
 
  private:
   std::atomic<bool> is_ready_{false};
-  std::atomic<bool> is_in_order_{false};
+  std::atomic<PieceOrder> piece_order_{PieceOrder::back_and_forth};
 };
 
 // One call of an executable: addresses in the device's memory, extents, and the scalars' bits. What most calls have

@@ -145,7 +145,7 @@ class Emitter {
   std::optional<Values> paired_product_sums(ir::Id id, const std::vector<Values>& operands);
   std::optional<Values> paired_byte_sums(ir::Id id, const std::vector<Values>& operands);
   struct PairedSums;
-  std::vector<std::array<llvm::Value*, 2>> paired_halves(const PairedSums& sums, unsigned first);
+  std::vector<std::array<llvm::Value*, 2>> paired_halves(const PairedSums& sums, unsigned first, llvm::Value* number);
   bool multiplies_bytes() const;
 
   // Memory (memory.cpp).

@@ -111,11 +111,13 @@ struct Emitter::PairedSums {
 };
 
 // Of each sum the results for the lanes of a register from `first` on: those at even and at odd places, or those of the
-// lower and upper halves of each 128 bits.
-std::vector<std::array<Value*, 2>> Emitter::paired_halves(const PairedSums& sums, unsigned first) {
+// lower and upper halves of each 128 bits. They begin with a number, so that an instruction that multiplies and adds
+// does both for each pair.
+std::vector<std::array<Value*, 2>> Emitter::paired_halves(const PairedSums& sums, unsigned first, Value* number) {
   const unsigned bits = sums.are_bytes ? 8 : 16, fit = host_.vector_bits / bits, lane = 128 / bits;
   auto* type = llvm::FixedVectorType::get(b_.getIntNTy(bits), fit);
-  std::vector<std::array<Value*, 2>> halves(sums.factors.size());
+  Value* begin = b_.CreateVectorSplat(fit / 2, number);
+  std::vector<std::array<Value*, 2>> halves(sums.factors.size(), {begin, begin});
   const auto part = [&](std::size_t of) {
     Value* value = b_.CreateShuffleVector(sums.values[of], llvm::createSequentialMask(first, fit, 0));
     return sums.are_bytes ? b_.CreateXor(value, llvm::ConstantInt::get(type, 128)) : value;
@@ -125,8 +127,13 @@ std::vector<std::array<Value*, 2>> Emitter::paired_halves(const PairedSums& sums
     Value* zero = b_.getIntN(2 * bits, 0);
     Value* both = b_.CreateOr(a ? a : zero, b_.CreateShl(b ? b : zero, b_.getIntN(2 * bits, bits)));
     Value* factors = b_.CreateBitCast(b_.CreateVectorSplat(fit / 2, both), type);
+    if (host_.has_vnni && !sums.are_bytes) {
+      const auto as_sums = [&](Value* value) { return b_.CreateBitCast(value, to->getType()); };
+      to = b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_vpdpwssd_512, {}, {to, as_sums(pairs), as_sums(factors)});
+      return;
+    }
     Value* products = instruction(sums.multiply, sums.are_bytes ? factors : pairs, sums.are_bytes ? pairs : factors);
-    to = to ? b_.CreateAdd(to, products) : products;
+    to = b_.CreateAdd(to, products);
   };
   if (sums.is_in_a_row()) {
     const Row all(sums.values);
@@ -239,13 +246,9 @@ std::optional<Emitter::Values> Emitter::paired_product_sums(ir::Id id, const std
   };
   std::vector<llvm::SmallVector<Value*, 4>> results(points);
   for (unsigned first = 0; first < static_cast<unsigned>(lanes_); first += fit) {
-    std::vector<std::array<Value*, 2>> halves = paired_halves(sums, first);
+    std::vector<std::array<Value*, 2>> halves =
+        paired_halves(sums, first, b_.getInt32(is_paired ? 0 : static_cast<std::uint32_t>(sum.number)));
     for (std::size_t p = 0; p < points; ++p) {
-      for (Value*& half : halves[p]) {
-        if (is_paired || sum.number == 0) continue;
-        half =
-            b_.CreateAdd(half, llvm::ConstantInt::get(half->getType(), static_cast<std::uint64_t>(sum.number), true));
-      }
       if (is_in_a_row) {
         results[p].push_back(taken_together(halves[p][0], halves[p][1]));
         continue;
@@ -302,8 +305,6 @@ std::optional<Emitter::Values> Emitter::paired_byte_sums(ir::Id id, const std::v
     const auto more = static_cast<std::uint16_t>(sum.terms[i].offset + 128);
     if (more != 0) number = b_.CreateAdd(number, b_.CreateMul(factor, b_.getInt16(more)));
   }
-  const auto* known = llvm::dyn_cast<llvm::ConstantInt>(number);
-  const bool has_number = !known || !known->isZero();
   constexpr unsigned lane = 16;  // bytes in 128 bits
   llvm::SmallVector<int, 64> order;
   for (unsigned i = 0; i < fit; ++i) {
@@ -312,10 +313,7 @@ std::optional<Emitter::Values> Emitter::paired_byte_sums(ir::Id id, const std::v
     order.push_back(static_cast<int>(at + half * (fit / 2)));
   }
   Values results;
-  for (std::array<Value*, 2>& halves : paired_halves(sums, 0)) {
-    for (Value*& half : halves) {
-      if (has_number) half = b_.CreateAdd(half, b_.CreateVectorSplat(fit / 2, number));
-    }
+  for (const std::array<Value*, 2>& halves : paired_halves(sums, 0, number)) {
     results.push_back(varying(b_.CreateShuffleVector(halves[0], halves[1], order)));
   }
   return results;

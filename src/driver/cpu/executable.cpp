@@ -21,6 +21,11 @@ std::int64_t elements_of_one_tile(const compile::Compiled& code, std::size_t out
   return least;
 }
 
+PieceOrder order_of(const compile::Compiled& code, const ir::Program& program) {
+  if (code.is_cut()) return PieceOrder::one_by_one;
+  return compile::reads_around(program) ? PieceOrder::forwards : PieceOrder::back_and_forth;
+}
+
 }  // namespace
 
 std::uint64_t compilations() noexcept { return compilation_count.load(); }
@@ -50,7 +55,7 @@ const compile::Compiled& CpuExecutable::compiled() {
   }
   one_tile_ = elements_of_one_tile(*code_, program_.buffers[0].dims.size());
   ready_.store(code_.get(), std::memory_order_release);
-  set_ready(code_->is_cut());
+  set_ready(order_of(*code_, program_));
   return *code_;
 }
 
