@@ -31,8 +31,12 @@ constexpr std::int64_t square = 64;
 // instead of 2.5, since one of 18 tiles was left for the end. But many neighbours want tall ones. The heights of most
 // videos are multiples of 72: no tile is cut short.
 constexpr std::int64_t halo_rows(std::int64_t neighbours) { return neighbours <= 16 ? 72 : 128; }
-// With neighbours: whole vectors, of which one more would be nearly empty (1080p took 4 % less time by both).
-constexpr std::int64_t halo_columns(std::int64_t neighbours) { return 1024 - (neighbours <= 64 ? neighbours : 0); }
+// With neighbours: whole vectors, of which one more would be nearly empty (1080p took 4 % less time by both). Where
+// groups along the rows are taken apart, as pixels into channels, as much is kept of each: blur, sharpen and grayscale
+// take 5 % less time in tiles of half the width.
+constexpr std::int64_t halo_columns(std::int64_t neighbours, bool has_groups) {
+  return (has_groups ? 512 : 1024) - (neighbours <= 64 ? neighbours : 0);
+}
 // The same where the rows are not cut: they may be thousands.
 constexpr std::int64_t tall_halo_columns = 256;
 
@@ -203,7 +207,10 @@ Tiling choose_tiling(const ir::Program& program) {
     rows = columns = square;
   } else if (reads_around(program)) {
     rows = rank >= 2 ? halo_rows(most_neighbours(program, rank - 2)) : 1;
-    columns = rank >= 2 && whole[rank - 2] ? tall_halo_columns : halo_columns(most_neighbours(program, rank - 1));
+    const bool has_groups =
+        std::ranges::any_of(program.same_extents, [](const ir::SameExtent& same) { return same.factor > 1; });
+    columns =
+        rank >= 2 && whole[rank - 2] ? tall_halo_columns : halo_columns(most_neighbours(program, rank - 1), has_groups);
   } else if (any([](const Op& op) { return ir::is_reduction(op.code); })) {
     rows = 1;
   } else if (rank >= 2 && dims.back() >= 0) {  // short rows, many at a time
