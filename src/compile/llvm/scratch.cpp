@@ -32,7 +32,7 @@ std::int64_t Emitter::full_extent(Id extent) const {
 std::vector<Value*> Emitter::scratch_extents(Id id) {
   std::vector<Value*> extents = extents_of(id);
   const std::vector<Id>& shape = program_[id].shape;
-  constexpr std::int64_t least = 512;
+  constexpr std::int64_t least = 256;
   const std::int64_t size = scratch_bits(id) / 8;
   const std::int64_t bytes = shape.size() < 2 ? 0 : full_extent(shape.back()) * size;
   if (bytes < least) return extents;
