@@ -68,6 +68,7 @@ struct Emitter::RowReduction {
     return e.accumulate(count, sums, [&](Value* counter, const Values& now) {
       Value* begin = e.b_.CreateAdd(from, e.b_.CreateMul(counter, e.i64(each)));
       std::vector<Value*> begins;
+      begins.reserve(sums.size());
       for (std::size_t u = 0; u < sums.size(); ++u) {
         begins.push_back(e.b_.CreateAdd(begin, e.i64(static_cast<std::int64_t>(u) * e.natural_lanes_)));
       }
@@ -92,14 +93,17 @@ struct Emitter::RowReduction {
   // in the buffer, so that sums are the same wherever that is.
   Value* elements_before_aligned() {
     Id id = operand;
-    while (is_elementwise(e.program_[id].code) && !e.is_materialised(id)) id = e.program_[id].operands[0];
-    const ir::Op& load = e.program_[id];
-    if (load.code != Code::load ||
-        e.row_axis(load) + 1 != e.program_.buffers[static_cast<std::size_t>(load.index)].rank())
-      return nullptr;
-    e.lanes_ = 1;
     Point start = row;
     start.back() = e.uniform(e.i64(0));
+    while (is_elementwise(e.program_[id].code) && !e.is_materialised(id)) {
+      const ir::Op& value = e.program_[id];
+      id = value.operands[0];
+      start = e.operand_point(value, id, start);
+    }
+    const ir::Op& load = e.program_[id];
+    const int axis = load.code == Code::load ? e.row_axis(load) : -1;
+    if (axis < 0 || axis + 1 != e.program_.buffers[static_cast<std::size_t>(load.index)].rank()) return nullptr;
+    e.lanes_ = 1;
     Values indices;
     for (Id index : ir::indices_of(load)) indices.push_back(e.eval(index, e.operand_point(load, index, start)));
     Value* place = e.place_of(e.source_of(load), indices).base;
