@@ -17,7 +17,7 @@ constexpr double min_products = double{1 << 19};
 constexpr double max_products = double{1 << 30};
 // Pieces a worker, so that one who begins late or is interrupted leaves some to the others. Of one product only one:
 // each piece reads all of a (512 by 512 by 512 on two cores with AVX-512: 370 GFLOP/s in 2 pieces, 360 in 4). Of a long
-// one as many again (1024 by 1024 by 1024 in 8: 350 GFLOP/s, in 16: 342).
+// one as many as of batches (1024 by 1024 by 1024 in 8: 350 GFLOP/s, in 16: 342).
 constexpr std::int64_t pieces_per_worker = 4;
 constexpr double products_of_long_piece = double{1 << 26};
 
