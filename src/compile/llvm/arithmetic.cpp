@@ -2,6 +2,7 @@
 #include "compile/llvm/vector_math.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/Intrinsics.h>
@@ -489,6 +490,7 @@ Value* Emitter::converted(ir::Type from, ir::Type to, bool to_nearest, Value* x)
   if (from == ir::Type::boolean) return ir::is_float(to) ? b_.CreateUIToFP(x, target) : b_.CreateZExt(x, target);
   if (ir::is_float(from)) {
     if (ir::is_float(to)) return b_.CreateFPCast(x, target);
+    if (to == ir::Type::u8) return float_to_byte(to_nearest, x);
     if (to_nearest) x = to_whole(Code::round, x);
     const ID id = ir::is_signed(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
     return b_.CreateIntrinsic(id, {target, x->getType()}, {x});
@@ -505,6 +507,20 @@ Value* Emitter::converted(ir::Type from, ir::Type to, bool to_nearest, Value* x)
     x = b_.CreateBinaryIntrinsic(is_signed ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, x, bound(greatest(to)));
   }
   return is_signed ? b_.CreateSExtOrTrunc(x, target) : b_.CreateZExtOrTrunc(x, target);
+}
+
+// Bounded before it is converted, which LLVM does lane by lane if it is told to saturate to bytes: mixing two images of
+// 1080p took 7 ms instead of 0.8. What is between the bounds has no sign, so that the least number below 0.5 and
+// cutting off round half away from zero.
+Value* Emitter::float_to_byte(bool to_nearest, Value* x) {
+  const auto number = [&](double value) { return llvm::ConstantFP::get(x->getType(), value); };
+  x = b_.CreateSelect(b_.CreateFCmpOGT(x, number(0)), x, number(0));  // NaN is 0
+  x = b_.CreateSelect(b_.CreateFCmpOLT(x, number(255)), x, number(255));
+  if (to_nearest) {
+    const bool is_double = x->getType()->getScalarType()->isDoubleTy();
+    x = b_.CreateFAdd(x, number(is_double ? std::nextafter(0.5, 0.0) : double{std::nextafterf(0.5f, 0.0f)}));
+  }
+  return b_.CreateTrunc(b_.CreateFPToSI(x, like(b_.getInt32Ty(), x)), like(b_.getInt8Ty(), x));
 }
 
 Value* Emitter::identity_of(const ir::Op& reduction) {

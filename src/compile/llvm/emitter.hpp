@@ -129,6 +129,7 @@ class Emitter {
   llvm::Value* minimum(ir::Code code, ir::Type type, llvm::Value* a, llvm::Value* b);
   llvm::Value* multiply_add(ir::Type type, llvm::Value* a, llvm::Value* b, llvm::Value* c);
   llvm::Value* converted(ir::Type from, ir::Type to, bool to_nearest, llvm::Value* x);
+  llvm::Value* float_to_byte(bool to_nearest, llvm::Value* x);
   llvm::Value* identity_of(const ir::Op& reduction);
   llvm::Value* combine(ir::Code reduction, ir::Type type, llvm::Value* a, llvm::Value* b);
   llvm::Value* total_of(llvm::Value* sum) { return b_.CreateFPCast(sum, like(b_.getDoubleTy(), sum)); }
