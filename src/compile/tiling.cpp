@@ -219,7 +219,8 @@ Tiling choose_tiling(const ir::Program& program) {
   Tiling tiling;
   for (std::size_t axis = 0; axis < rank; ++axis) {
     const std::int64_t cut = axis + 1 == rank ? columns : axis + 2 == rank ? rows : 1;
-    tiling.extents.push_back(whole[axis] ? 0 : cut);
+    const bool is_short = dims[axis] >= 0 && dims[axis] <= cut;  // there is one tile anyway
+    tiling.extents.push_back(whole[axis] || is_short ? 0 : cut);
   }
   return tiling;
 }

@@ -1,6 +1,7 @@
 #include "kernels/image.hpp"
 
 #include "core/text.hpp"
+#include "tile/trace.hpp"
 
 namespace tessera::kernels {
 
@@ -65,7 +66,9 @@ Tile finished(const tile::Output& z, const Tile& value) {
   return z.dtype() == u8 ? tile::round_cast<std::uint8_t>(value) : value;
 }
 
-Tile channel(const tile::Input& x, const tile::Output& z, int number) { return as_float(x.at({z.index(0), number})); }
+Tile channel(const tile::Input& x, const tile::Output& z, int number) {
+  return as_float(tile::load_channel(x, z, number));
+}
 
 Tile keep_alpha(const tile::Output& z, const Image& image, const Tile& x, const Tile& value) {
   return image.has_alpha() ? tile::select(z.index(z.rank() - 1) % 4 == 3, x, value) : value;

@@ -72,7 +72,7 @@ Plan plan_grayscale(const Call& call) {
       const Output z;
       const Input x(0);
       z.store(keep_alpha(z, image, tile::load_like(x, z),
-                         gray(x.dtype(), [&](int number) { return x.at({z.index(0), number}); })));
+                         gray(x.dtype(), [&](int number) { return tile::load_channel(x, z, number); })));
     });
   }
   if (out != flat && out != Shape{image.height, image.width, 1}) check_output_shape(call, flat);
@@ -223,7 +223,7 @@ Plan plan_chroma_key(const Call& call) {
     const Tile whole = image.has_alpha() ? channel(x, z, 3) : tile::constant(full_scale(z.dtype()));
     const Tile alpha = finished(z, key_alpha(x, z) * whole);
     // Clamped, since there may be no channel 3.
-    z.store(tile::select(z.index(1) == 3, alpha, x.at({z.index(0), z.index(1)}, Border::clamp)));
+    z.store(tile::select(z.index(1) == 3, alpha, tile::load_channel(x, z, z.index(1), Border::clamp)));
   });
 }
 
@@ -243,7 +243,7 @@ Plan plan_overlay_alpha(const Call& call) {
     const float full = full_scale(z.dtype());
     const Tile alpha = channel(over, z, 3) / full * tile::detail::scalar(0);
     const Tile below = as_float(tile::load_like(base, z));
-    const Tile color = mixed(below, as_float(over.at({z.index(0), z.index(1)})), alpha);
+    const Tile color = mixed(below, as_float(tile::load_channel(over, z, z.index(1))), alpha);
     const Tile opaque = alpha * full + below * (1.0f - alpha);
     z.store(finished(z, keep_alpha(z, image, opaque, color)));
   });

@@ -168,6 +168,18 @@ Tile load_of_group(const Input& x, const Output& z, int step, int number) {
   return Access::tile(make.load(buffer, indices, Border::zero));
 }
 
+Tile load_channel(const Input& x, const Output& z, const Index& channel, Border border) {
+  ir::Builder& make = builder();
+  const int buffer = Access::buffer(x);
+  std::vector<ir::Id> indices;
+  for (int axis = 0; axis + 1 < x.rank(); ++axis) {
+    indices.push_back(output_index(z, axis));
+    make.same_extent({buffer, axis, axis});
+  }
+  indices.push_back(Access::id(channel, ir::Type::s64));
+  return Access::tile(make.load(buffer, indices, border));
+}
+
 Tile load_shifted(const Input& x, const Output& z, const Indices& offset, Border border, int step) {
   check_aligned(x, z);
   check_count(buffer_of(z), offset.size(), "offsets");

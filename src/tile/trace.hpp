@@ -27,6 +27,9 @@ Tile load_lines(const Input& x, const Output& z, int axis);
 // are z's.
 Tile load_of_group(const Input& x, const Output& z, int step, int number);
 
+// x is as z is along all axes but the last: what it has there at `channel`.
+Tile load_channel(const Input& x, const Output& z, const Index& channel, Border border = Border::zero);
+
 // Errc::invalid_kernel.
 void check_kernel_name(std::string_view name);
 

@@ -9,6 +9,7 @@
 #include <array>
 #include <functional>
 #include <llvm/ADT/SmallVector.h>
+#include <llvm/Analysis/TargetFolder.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
 #include <map>
@@ -164,13 +165,11 @@ class Emitter {
     std::int64_t step = 1;
     std::int64_t which = 0;
   };
-  Group group_of(const ir::Op& op, const Lanes& place, bool is_safe) const;
+  Group group_of(const ir::Op& op, std::span<const Lanes> places, const Lanes& place, bool is_safe) const;
   std::int64_t which_of_group(ir::Id index, std::int64_t step) const;
   Lanes load_group(const ir::Op& op, const Source& source, const Lanes& place, const Group& group);
   llvm::Value* load_fourth_bytes(llvm::Value* address, std::int64_t which);
-  bool is_inside(const ir::Op& op, std::size_t axis) const {
-    return compile::is_inside(program_, op, axis, analysis_.is_clipped);
-  }
+  bool is_inside(const ir::Op& op, std::size_t axis) const;
   llvm::Value* inside_border(const ir::Op& op, const Source& source, std::size_t axis, llvm::Value* index,
                              llvm::Value*& is_inside);
   // With `ahead`: what lies that many bytes further on will be needed too.
@@ -193,6 +192,13 @@ class Emitter {
   void note_first_load(const ir::Op& op, std::int64_t step);
   void prefetch_next_tile(const Point& point);
 
+  // Outputs of a few channels (pixels.cpp).
+  int channels_of_pixels() const;
+  bool reads_by_lane(const ir::Op& load) const;
+  void store_pixels(ir::Type type, const Lanes& first, std::span<const Lanes> channels);
+  llvm::Value* load_three_bytes(llvm::Value* address);
+  llvm::Value* without_fourth_bytes(llvm::Value* words);
+
   // Scratch memory (scratch.cpp).
   std::int64_t full_extent(ir::Id extent) const;
   std::vector<llvm::Value*> scratch_extents(ir::Id id);
@@ -206,6 +212,16 @@ class Emitter {
   // Reductions along the last axis (row_reduction.cpp).
   struct RowReduction;
   Lanes reduced_row(ir::Id id, const Point& first, llvm::Value* length);
+
+  // Loads along rows (row_loads.cpp).
+  std::pair<llvm::Value*, llvm::Value*> safe_range(const Stage& stage, const Points& rows, llvm::Value* extent);
+  std::vector<ir::Id> open_counters(ir::Id place) const;
+  std::optional<Values> extremes(ir::Id place);
+  // Of what a point or a shape has for each axis: what is for the axis that lanes lie along.
+  auto& along_row(auto& of) const { return of[of.size() - row_from_end_]; }
+  int row_axis(const ir::Op& load) const;
+  bool is_row_load(ir::Id id) const;  // that may be over the border along a row
+  void find_row_loads(ir::Id root, ir::Id extent, std::vector<ir::Id>& found, std::vector<bool>& seen) const;
 
   // Loop nests and functions (stages.cpp).
   std::vector<std::vector<ir::Id>> stages_of(int region) const;  // each computes values for the tile, or is a loop
@@ -222,12 +238,6 @@ class Emitter {
   void emit_axis(const std::vector<llvm::Value*>& extents, const Stage& stage, const Point& outer);
   void emit_row(llvm::Value* extent, const Stage& stage, const Points& rows);
   void emit_row_body(const Stage& stage, const Points& rows, llvm::Value* j, int lanes, int vectors);
-  std::pair<llvm::Value*, llvm::Value*> safe_range(const Stage& stage, const Points& rows, llvm::Value* extent);
-  std::vector<ir::Id> open_counters(ir::Id place) const;
-  std::optional<Values> extremes(ir::Id place);
-  int row_axis(const ir::Op& load) const;
-  bool is_row_load(ir::Id id) const;  // that may be over the border along a row
-  void find_row_loads(ir::Id root, ir::Id extent, std::vector<ir::Id>& found, std::vector<bool>& seen) const;
   bool is_own_stage(ir::Id id) const;
   const Widths& widths() const { return *analysis_.widths; }
   bool is_materialised(ir::Id id) const { return analysis_.is_materialised[static_cast<std::size_t>(id)]; }
@@ -249,11 +259,12 @@ class Emitter {
   const Tiling& tiling_;
   const Host& host_;
   LaneAnalysis analysis_;
-  llvm::IRBuilder<> b_;
+  llvm::IRBuilder<llvm::TargetFolder> b_;  // it folds min and max of numbers too
 
   int natural_lanes_ = 1;
   bool are_lanes_doubled_ = false;  // natural_lanes_ are those of two registers
   int lanes_ = 1;                   // of the code being emitted now
+  std::size_t row_from_end_ = 1;    // which axis they lie along: the last, or the one before it
   bool is_chain_ = false;           // see is_long_chain
   int chain_length_ = 0;            // so far
   bool streaming_ = false;          // the function being emitted stores past the caches

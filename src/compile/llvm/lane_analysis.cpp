@@ -64,4 +64,28 @@ bool LaneAnalysis::has_byte_sum(Id root) const {
   });
 }
 
+bool is_counter(const Op& op) noexcept { return op.code == Code::argument && op.index == 0; }
+
+bool is_place(const ir::Program& program, Id id) {
+  if (is_counter(program[id])) return true;
+  switch (program[id].code) {
+    case Code::constant:
+    case Code::scalar:
+    case Code::dim:
+    case Code::tile_dim:
+    case Code::origin:
+    case Code::block:
+    case Code::iota:
+      return true;
+    case Code::add:
+    case Code::sub:
+    case Code::mul:
+    case Code::broadcast:
+      return std::ranges::all_of(program[id].operands, [&](Id operand) { return is_place(program, operand); });
+    default:  // where a part begins: a number
+      return program[id].shape.empty() && is_elementwise(program[id].code) &&
+             std::ranges::all_of(program[id].operands, [&](Id operand) { return is_place(program, operand); });
+  }
+}
+
 }  // namespace tessera::compile

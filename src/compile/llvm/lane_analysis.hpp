@@ -29,4 +29,9 @@ struct LaneAnalysis : Analysis {
   bool has_wide_data_ = false;
 };
 
+// Whether a value counts the turns of a loop.
+bool is_counter(const ir::Op& op) noexcept;
+// Whether a value is made of places and of what loops count alone, so that it can be asked for ahead of a loop.
+bool is_place(const ir::Program& program, ir::Id id);
+
 }  // namespace tessera::compile

@@ -76,21 +76,22 @@ std::int64_t Emitter::which_of_group(Id index, std::int64_t step) const {
 }
 
 // The groups of which a load takes one each, if they are surely all there.
-Emitter::Group Emitter::group_of(const ir::Op& op, const Lanes& place, bool is_safe) const {
+Emitter::Group Emitter::group_of(const ir::Op& op, std::span<const Lanes> places, const Lanes& place,
+                                 bool is_safe) const {
   const auto* stride = llvm::dyn_cast_or_null<llvm::ConstantInt>(place.stride);
   if (lanes_ == 1 || place.is_vector || !stride) return {};
   const std::int64_t step = stride->getSExtValue();
   if (step < 2 || step > most_in_group) return {};
-  const std::span<const Id> indices = ir::indices_of(op);
-  std::int64_t which = 0;
-  // Along the last axis: safe_range() has seen to it.
-  if (row_axis(op) + 1 == static_cast<int>(indices.size())) {
-    return is_safe ? Group{step, which_of_group(indices.back(), step)} : Group{};
-  }
   // A number along the last axis, which is as long as a group.
-  const bool is_last = op.code == Code::load && ir::is_constant(program_, indices.back(), which) && which >= 0 &&
-                       which < step && program_.buffers[static_cast<std::size_t>(op.index)].dims.back() == step;
-  return is_last ? Group{step, which} : Group{};
+  const auto* number = places.back().is_uniform() ? llvm::dyn_cast<llvm::ConstantInt>(places.back().base) : nullptr;
+  if (number && op.code == Code::load && program_.buffers[static_cast<std::size_t>(op.index)].dims.back() == step) {
+    const std::int64_t which = number->getSExtValue();
+    return which >= 0 && which < step ? Group{step, which} : Group{};
+  }
+  // Along the last axis: safe_range() has seen to it.
+  const std::span<const Id> indices = ir::indices_of(op);
+  const bool is_along = row_axis(op) + 1 == static_cast<int>(indices.size());
+  return is_along && is_safe ? Group{step, which_of_group(indices.back(), step)} : Group{};
 }
 
 Emitter::Lanes Emitter::load_group(const ir::Op& op, const Source& source, const Lanes& place, const Group& group) {
@@ -108,9 +109,14 @@ Emitter::Lanes Emitter::load_group(const ir::Op& op, const Source& source, const
   if (source.element->isIntegerTy(8) && step == 4) {
     if (Value* bytes = load_fourth_bytes(address, group.which)) return varying(bytes);
   }
-  if (source.element->isIntegerTy(8) && step != 3) {  // a group is one number: shifts are quicker than shuffles
+  Value* groups = nullptr;  // each as one number: shifts are quicker than shuffles
+  if (source.element->isIntegerTy(8) && step == 3) groups = load_three_bytes(address);
+  if (source.element->isIntegerTy(8) && step != 3) {
     auto* of = llvm::FixedVectorType::get(b_.getIntNTy(bits * step), lanes);
-    Value* groups = b_.CreateAlignedLoad(of, address, align_of(source.element));
+    groups = b_.CreateAlignedLoad(of, address, align_of(source.element));
+  }
+  if (groups) {
+    llvm::Type* of = groups->getType();
     groups = b_.CreateLShr(groups, llvm::ConstantInt::get(of, static_cast<std::uint64_t>(group.which) * bits));
     return varying(b_.CreateTrunc(groups, llvm::FixedVectorType::get(source.element, lanes)));
   }
@@ -180,7 +186,7 @@ Emitter::Lanes Emitter::loaded(Id id, const Point& point) {
   const Source source = source_of(op);
   const std::span<const Id> operands = ir::indices_of(op);
   const bool is_safe_here = std::ranges::find(safe_loads_, id) != safe_loads_.end() &&
-                            std::ranges::find(safe_places_, point.back()) != safe_places_.end();
+                            std::ranges::find(safe_places_, along_row(point)) != safe_places_.end();
   const int along = point.empty() ? -1 : row_axis(op);
   Values indices;
   std::vector<bool> is_checked;
@@ -213,7 +219,7 @@ Emitter::Lanes Emitter::loaded(Id id, const Point& point) {
   if (is_odd) return varying(load_lane_by_lane(op, source, asked));
   const auto at = [&] {
     const Lanes place = place_of(source, indices);
-    const Group group = group_of(op, place, is_safe_here);
+    const Group group = group_of(op, indices, place, is_safe_here);
     if (bytes_ahead(op)) note_first_load(op, group.step);
     return group.step > 1 ? load_group(op, source, place, group)
                           : load_from(source.base, source.element, place, bytes_ahead(op));
@@ -241,6 +247,14 @@ Emitter::Lanes Emitter::loaded(Id id, const Point& point) {
   value->addIncoming(whole, quick);
   value->addIncoming(gathered, slow);
   return varying(value);
+}
+
+// By where it is, or by what it can be: a byte is inside of a table of 256.
+bool Emitter::is_inside(const ir::Op& op, std::size_t axis) const {
+  if (compile::is_inside(program_, op, axis, analysis_.is_clipped)) return true;
+  if (op.code != Code::load) return false;
+  const Range& range = widths().range(ir::indices_of(op)[axis]);
+  return range.low >= 0 && range.high < program_.buffers[static_cast<std::size_t>(op.index)].dims[axis];
 }
 
 // Where an index is read: inside; `is_inside` is set where the border is zero. What is not inside is read where the

@@ -83,7 +83,7 @@ struct Emitter::RowReduction {
 
   // The lanes from `first` up to `end` of the vector that begins with the element `begin`.
   Values with_part(Value* begin, Value* first, Value* end, const Values& sums) {
-    llvm::IRBuilder<>& b = e.b_;
+    auto& b = e.b_;
     const auto in_bytes = [&](Value* value) { return b.CreateTrunc(value, e.like(b.getInt8Ty(), value)); };
     const auto everywhere = [&](Value* value) { return e.vector(e.uniform(in_bytes(value))); };
     Value* lane = in_bytes(e.vector({e.i64(0), e.i64(1), false}));
@@ -122,7 +122,7 @@ struct Emitter::RowReduction {
 
   // Of the steps from the element `begin` on.
   Values of_steps(Value* begin, Value* steps) {
-    llvm::IRBuilder<>& b = e.b_;
+    auto& b = e.b_;
     const std::int64_t step = std::int64_t{abreast} * e.natural_lanes_;
     const auto block = [&](Value* first, Value* count) {
       const Values none(abreast, e.varying(nothing()));
@@ -148,7 +148,7 @@ struct Emitter::RowReduction {
 };
 
 Emitter::Values Emitter::RowReduction::of_long_row(Value* head) {
-  llvm::IRBuilder<>& b = e.b_;
+  auto& b = e.b_;
   Value* steps = steps_from(head);
   const Values all = of_steps(head, steps);
   Value* done = after_steps(head, steps);
@@ -165,7 +165,7 @@ Emitter::Values Emitter::RowReduction::of_long_row(Value* head) {
 }
 
 Emitter::Values Emitter::RowReduction::of_short_row() {
-  llvm::IRBuilder<>& b = e.b_;
+  auto& b = e.b_;
   Value* steps = steps_from(e.i64(0));
   Values all = of_steps(e.i64(0), steps);
   Value* done = after_steps(e.i64(0), steps);
@@ -187,7 +187,7 @@ Emitter::Values Emitter::RowReduction::of_short_row() {
 
 // A branch for each row, not a loop of one step or none: that took twice the time of a short row.
 Value* Emitter::RowReduction::of_either(const ir::Op& load, const Point& start) {
-  llvm::IRBuilder<>& b = e.b_;
+  auto& b = e.b_;
   auto* long_row = llvm::BasicBlock::Create(e.context_, "long", e.function_);
   auto* short_row = llvm::BasicBlock::Create(e.context_, "short", e.function_);
   auto* end = llvm::BasicBlock::Create(e.context_, "reduced", e.function_);

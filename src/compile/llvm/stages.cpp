@@ -1,5 +1,6 @@
 #include "compile/llvm/emitter.hpp"
 #include "compile/llvm/scope.hpp"
+#include "compile/llvm/stage.hpp"
 #include "ir/analysis.hpp"
 
 #include <algorithm>
@@ -19,87 +20,7 @@ bool is_constant_one(const Value* value) {
   return constant && constant->isOne();
 }
 
-bool is_counter(const ir::Op& op) { return op.code == Code::argument && op.index == 0; }
-
-// Whether a value is made of places and of what loops count alone, so that it can be asked for ahead of a loop.
-bool is_place(const ir::Program& program, Id id) {
-  if (is_counter(program[id])) return true;
-  switch (program[id].code) {
-    case Code::constant:
-    case Code::scalar:
-    case Code::dim:
-    case Code::tile_dim:
-    case Code::origin:
-    case Code::block:
-    case Code::iota:
-      return true;
-    case Code::add:
-    case Code::sub:
-    case Code::mul:
-    case Code::broadcast:
-      return std::ranges::all_of(program[id].operands, [&](Id operand) { return is_place(program, operand); });
-    default:  // where a part begins: a number
-      return program[id].shape.empty() && is_elementwise(program[id].code) &&
-             std::ranges::all_of(program[id].operands, [&](Id operand) { return is_place(program, operand); });
-  }
-}
-
-// The counters that a place depends on.
-std::vector<Id> counters_of(const ir::Program& program, Id place) {
-  std::vector<Id> found, open = {place};
-  std::vector<bool> seen(program.ops.size());
-  while (!open.empty()) {
-    const Id id = open.back();
-    open.pop_back();
-    if (seen[static_cast<std::size_t>(id)]) continue;
-    seen[static_cast<std::size_t>(id)] = true;
-    if (is_counter(program[id])) found.push_back(id);
-    open.insert(open.end(), program[id].operands.begin(), program[id].operands.end());
-  }
-  return found;
-}
-
-// Whether a place is a number times each of these counters, and something: then it is greatest and least at the ends of
-// their loops.
-bool is_linear_in(const ir::Program& program, Id place, const std::vector<Id>& counters) {
-  enum class Degree : std::uint8_t { none, linear, other };
-  std::vector<Degree> degrees;
-  for (Id id = 0; id <= place; ++id) {
-    const ir::Op& op = program[id];
-    std::vector<Degree> of;
-    of.reserve(op.operands.size());
-    for (Id operand : op.operands) of.push_back(degrees[static_cast<std::size_t>(operand)]);
-    Degree degree = of.empty() ? Degree::none : std::ranges::max(of);
-    const bool is_sum = op.code == Code::add || op.code == Code::sub || op.code == Code::broadcast;
-    const bool is_multiple = op.code == Code::mul && std::ranges::min(of) == Degree::none;
-    if (degree == Degree::linear && !is_sum && !is_multiple) degree = Degree::other;
-    if (std::ranges::find(counters, id) != counters.end()) degree = Degree::linear;
-    degrees.push_back(degree);
-  }
-  return degrees.back() != Degree::other;
-}
-
 }  // namespace
-
-// A loop nest: what is computed (`root`, at the nest's own points), and what to do at some points: `body`, or else
-// `compute`, and `keep` with each value.
-struct Emitter::Stage {
-  Id root = ir::none;
-  std::vector<Id> others = {};  // that are computed along with it
-  std::function<void(const Points&)> body = nullptr;
-  std::function<Values(const Points&)> compute = nullptr;
-  std::function<void(const Point&, const Lanes&)> keep = nullptr;
-  int vectors = 1;                                          // at a time along the last axis
-  int rows = 1;                                             // at a time along the one before it
-  std::function<Value*(const Point&)> alignment = nullptr;  // elements until stores are aligned
-  bool can_repeat = false;                                  // computing a point twice gives the same
-
-  void run(const Points& points) const {
-    if (body) return body(points);
-    const Values values = compute(points);
-    for (std::size_t i = 0; i < points.size(); ++i) keep(points[i], values[i]);
-  }
-};
 
 Emitter::Emitter(llvm::Module& module, const ir::Program& program, const Tiling& tiling, const Host& host)
     : module_(module),
@@ -108,7 +29,7 @@ Emitter::Emitter(llvm::Module& module, const ir::Program& program, const Tiling&
       tiling_(tiling),
       host_(host),
       analysis_(program, tiling, multiplies_bytes()),
-      b_(context_) {
+      b_(context_, llvm::TargetFolder(module.getDataLayout())) {
   use_lanes(analysis_.lane_bits, ir::bits_of(program_.buffers[0].type));
 }
 
@@ -126,7 +47,7 @@ bool Emitter::can_stream() const {
   constexpr int largest_cost = 64;
   const int bytes = natural_lanes_ * ir::bits_of(program_.buffers[0].type) / 8;
   return bytes >= smallest_vector && analysis_.cost <= largest_cost && !has_stages() && program_.regions.size() == 1 &&
-         program_.buffers[0].rank() > 0;
+         program_.buffers[0].rank() > 0 && channels_of_pixels() == 0;
 }
 
 void Emitter::emit(Form form) {
@@ -531,6 +452,17 @@ void Emitter::emit_store() {
     }
     return eval(value, asked);
   };
+  if (const int channels = channels_of_pixels()) {
+    stage.channels = channels;
+    row_from_end_ = 2;
+    stage.vectors = stage.rows = 1;
+    is_chain_ = false;
+    stage.body = [&, compute = stage.compute](const Points& points) {
+      Values planes;
+      for (const Lanes& plane : compute(points)) planes.push_back(resized(value, plane, ir::bits_of(type)));
+      store_pixels(type, offset(points[0]), planes);
+    };
+  }
   stage.keep = [&](const Point& point, const Lanes& computed) {
     const Lanes at = offset(point);
     store_at(buffers_[0], type, at, resized(value, computed, ir::bits_of(type)), streaming_ && lanes_ > 1);
@@ -539,6 +471,7 @@ void Emitter::emit_store() {
     if (!streaming_ && lanes_ > 1) prefetch_next_tile(point);
   };
   emit_nest(extents, stage);
+  row_from_end_ = 1;
 }
 
 void Emitter::emit_nest(const std::vector<Value*>& extents, const Stage& stage) {
@@ -558,8 +491,8 @@ void Emitter::emit_axis(const std::vector<Value*>& extents, const Stage& stage, 
     row.push_back(uniform(at));
     return row;
   };
-  if (axis + 1 == extents.size()) {
-    emit_row(extents.back(), stage, {outer});
+  if (axis + (stage.channels == 0 ? 1 : 2) == extents.size()) {
+    emit_row(extents[axis], stage, {outer});
   } else if (axis + 2 == extents.size() && stage.rows > 1) {
     Value* whole = b_.CreateMul(b_.CreateUDiv(extents[axis], i64(stage.rows)), i64(stage.rows));
     for_each(i64(0), whole, stage.rows, [&](Value* at) {
@@ -583,156 +516,20 @@ void Emitter::emit_row_body(const Stage& stage, const Points& rows, Value* j, in
       Point point = row;
       point.push_back({u == 0 ? j : b_.CreateAdd(j, i64(static_cast<std::int64_t>(u) * lanes)),
                        lanes > 1 ? i64(1) : nullptr, false});
-      points.push_back(point);
+      if (stage.channels == 0) points.push_back(point);
+      for (int channel = 0; channel < stage.channels; ++channel) {
+        points.push_back(point);
+        points.back().push_back(uniform(i64(channel)));
+      }
     }
   }
   if (lanes > 1) {
-    for (const Point& point : points) safe_places_.push_back(point.back());
+    for (const Point& point : points) safe_places_.push_back(along_row(point));
   }
   stage.run(points);
   emit_prefetches();
   safe_places_.clear();
   lanes_ = 1;
-}
-
-// The one axis of a load's buffer whose index goes along the rows of the load, and depends on nothing else; -1: none.
-int Emitter::row_axis(const ir::Op& load) const {
-  const auto is_one = [&](Id of) {
-    std::int64_t value = 0;
-    return ir::is_constant(program_, of, value) && value == 1;
-  };
-  int found = -1;
-  const std::span<const Id> indices = ir::indices_of(load);
-  for (std::size_t axis = 0; axis < indices.size(); ++axis) {
-    const Id index = indices[axis];
-    const std::vector<Id>& shape = program_[index].shape;
-    if (shape.empty() || shape.back() != load.shape.back()) continue;
-    if (found >= 0 || !std::all_of(shape.begin(), shape.end() - 1, is_one) || !is_place(program_, index)) return -1;
-    found = static_cast<int>(axis);
-  }
-  return found;
-}
-
-bool Emitter::is_row_load(Id id) const {
-  const ir::Op& op = program_[id];
-  if (op.code != Code::load && op.code != Code::pick) return false;
-  const int axis = row_axis(op);
-  return axis >= 0 && !is_inside(op, static_cast<std::size_t>(axis));
-}
-
-// Loads that may be over the border along a row, where that depends on the last coordinate of the stage's points alone.
-void Emitter::find_row_loads(Id root, Id extent, std::vector<Id>& found, std::vector<bool>& seen) const {
-  std::vector<Id> open = {root};
-  const auto add = [&](const std::vector<Id>& ids) { open.insert(open.end(), ids.rbegin(), ids.rend()); };
-  while (!open.empty()) {
-    const Id id = open.back();
-    open.pop_back();
-    if (seen[static_cast<std::size_t>(id)]) continue;
-    seen[static_cast<std::size_t>(id)] = true;
-    const ir::Op& op = program_[id];
-    if (op.code == Code::loop) {
-      add(program_.regions[static_cast<std::size_t>(op.index)].results);
-    } else if (op.shape.empty() || op.shape.back() != extent || is_materialised(id)) {
-      continue;
-    } else if (is_row_load(id)) {
-      found.push_back(id);
-    } else if (is_elementwise(op.code) || op.code == Code::broadcast || op.code == Code::mma ||
-               op.code == Code::result) {
-      add(op.operands);
-    }
-  }
-}
-
-// The counters of a place whose loops are still to come.
-std::vector<Id> Emitter::open_counters(Id place) const {
-  std::vector<Id> all = counters_of(program_, place);
-  std::erase_if(all, [&](Id counter) { return is_known(counter, {Point{}}); });
-  return all;
-}
-
-// Where a place begins along a row, with each of its open counters at either end of its loop; nothing if that does not
-// tell where it can be.
-std::optional<Emitter::Values> Emitter::extremes(Id place) {
-  constexpr std::size_t most_counters = 2;
-  const std::vector<Id> counters = open_counters(place);
-  const auto count_of = [&](Id counter) {
-    const Id loop = program_.regions[static_cast<std::size_t>(program_[counter].region)].loop;
-    return program_[loop].operands[0];
-  };
-  const auto is_ahead = [&](Id counter) {
-    return is_place(program_, count_of(counter)) && open_counters(count_of(counter)).empty();
-  };
-  if (counters.size() > most_counters || !std::ranges::all_of(counters, is_ahead) ||
-      (!counters.empty() && !is_linear_in(program_, place, counters)))
-    return std::nullopt;
-  Point point(program_[place].shape.size(), uniform(i64(0)));
-  point.back() = {i64(0), i64(1), false};
-  Values found;
-  for (std::size_t ends = 0; ends < std::size_t{1} << counters.size(); ++ends) {
-    const Scope scope(known_);
-    for (std::size_t i = 0; i < counters.size(); ++i) {
-      const bool is_last = (ends >> i & 1) != 0;
-      Value* at = is_last ? b_.CreateSub(scalar(count_of(counters[i])), i64(1)) : i64(0);
-      known_insert(counters[i], Point{}, uniform(at));
-    }
-    found.push_back(eval(place, point));
-  }
-  return found;
-}
-
-// From where to where along a row those loads stay inside of their buffers; they are safe there.
-std::pair<Value*, Value*> Emitter::safe_range(const Stage& stage, const Points& rows, Value* extent) {
-  Value* begin = i64(0);
-  Value* end = extent;
-  safe_loads_.clear();
-  std::vector<Id> loads;
-  if (stage.root != ir::none) {
-    std::vector<bool> seen(program_.ops.size());
-    const ir::Op& root = program_[stage.root];
-    if (is_materialised(stage.root)) {
-      for (Id operand : root.operands) find_row_loads(operand, root.shape.back(), loads, seen);
-      if (is_row_load(stage.root)) loads.push_back(stage.root);
-      std::ranges::copy_if(stage.others, std::back_inserter(loads), [&](Id other) { return is_row_load(other); });
-    } else {
-      find_row_loads(stage.root, root.shape.back(), loads, seen);
-    }
-  }
-  const Scope scope(known_);
-  lanes_ = natural_lanes_;
-  for (Id id : loads) {
-    const ir::Op& op = program_[id];
-    const int axis = row_axis(op);
-    const Id place = ir::indices_of(op)[static_cast<std::size_t>(axis)];
-    const std::optional<Values> all = extremes(place);
-    const auto stride_of = [](const Lanes& index) -> std::int64_t {
-      const auto* stride = llvm::dyn_cast_or_null<llvm::ConstantInt>(index.stride);
-      return index.is_vector || !stride ? 0 : stride->getSExtValue();
-    };
-    if (!all || !std::ranges::all_of(*all, [&](const Lanes& index) { return stride_of(index) >= 1; })) continue;
-    for (const Lanes& index : *all) {
-      // base + stride * j is inside from ceil(-base / stride) to ceil((extent - base) / stride); below 0 does not
-      // matter.
-      const std::int64_t stride = stride_of(index);
-      const auto steps = [&](Value* distance) {
-        return stride == 1 ? distance : b_.CreateSDiv(b_.CreateAdd(distance, i64(stride - 1)), i64(stride));
-      };
-      // Of a group that is loaded together all must be inside.
-      const std::int64_t which = which_of_group(place, stride);
-      Value* first = b_.CreateSub(index.base, i64(which));
-      Value* last = b_.CreateAdd(first, i64(stride - 1));
-      Value* extent_along = source_of(op).extents[static_cast<std::size_t>(axis)];
-      begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, begin, steps(b_.CreateNeg(first)));
-      end = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, end, steps(b_.CreateSub(extent_along, last)));
-    }
-    safe_loads_.push_back(id);
-  }
-  lanes_ = 1;
-  if (stage.alignment) {
-    Point row = rows[0];
-    row.push_back(uniform(i64(0)));
-    begin = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, begin, stage.alignment(row));
-  }
-  return {begin, end};
 }
 
 // Vectors where all is safe, one by one before and after.

@@ -1,0 +1,208 @@
+// Outputs whose last axis has a few elements, as the channels of pixels: compiled as the interpreter understands them,
+// and without a byte read or written beyond a buffer.
+#include "compile/jit.hpp"
+#include "ir/interpret.hpp"
+#include "tile/trace.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <random>
+#include <span>
+#include <string>
+#include <sys/mman.h>
+#include <type_traits>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace tessera::compile {
+namespace {
+
+using tile::Border;
+using tile::Input;
+using tile::Output;
+using tile::Tile;
+using Dims = std::vector<std::int64_t>;
+
+std::size_t elements_of(const Dims& dims) {
+  std::size_t elements = 1;
+  for (const std::int64_t dim : dims) elements *= static_cast<std::size_t>(dim);
+  return elements;
+}
+
+// Memory that ends where a page begins that nobody may touch.
+template <class T>
+class Fenced {
+ public:
+  explicit Fenced(std::size_t elements) : elements_(elements) {
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    const std::size_t used = (elements * sizeof(T) + page - 1) / page * page;
+    bytes_ = used + page;
+    base_ = static_cast<std::byte*>(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    if (base_ == MAP_FAILED || mprotect(base_ + used, page, PROT_NONE) != 0) std::abort();
+    first_ = reinterpret_cast<T*>(base_ + used - elements * sizeof(T));
+  }
+  Fenced(const Fenced&) = delete;
+  Fenced& operator=(const Fenced&) = delete;
+  ~Fenced() { munmap(base_, bytes_); }
+
+  std::span<T> values() const { return {first_, elements_}; }
+  std::byte* bytes() const { return reinterpret_cast<std::byte*>(first_); }
+
+ private:
+  std::byte* base_;
+  std::size_t bytes_, elements_;
+  T* first_;
+};
+
+struct Shapes {
+  Dims output, input;
+};
+
+// The program of the body, which knows how many channels there are, interpreted and compiled for this processor, for
+// each of these shapes.
+template <class T>
+void expect_as_interpreted(const std::vector<Shapes>& all, const std::function<void()>& body) {
+  const auto known = [](Dims dims) {
+    std::fill(dims.begin(), dims.end() - 1, -1);
+    return dims;
+  };
+  constexpr ir::Type type = ir::type_of(dtype_of<T>);
+  const ir::Program program =
+      tile::trace("pixels", {{"z", type, known(all[0].output)}, {"x", type, known(all[0].input)}}, {}, body);
+  const Tiling tiling = choose_tiling(program);
+  const auto compiled = jit(program, tiling, host());
+  ASSERT_NE(compiled, nullptr);
+  for (const auto& [output, input] : all) {
+    const Fenced<T> x(elements_of(input)), wanted(elements_of(output)), found(elements_of(output));
+    std::mt19937 random(static_cast<unsigned>(elements_of(input)));
+    for (T& value : x.values()) value = static_cast<T>(random() % 256);
+    std::ranges::fill(found.values(), T{77});
+    Dims dims = output;
+    dims.insert(dims.end(), input.begin(), input.end());
+    std::byte* const of_wanted[] = {wanted.bytes(), x.bytes()};
+    ir::interpret(program, of_wanted, dims.data(), nullptr, tiling.extents, 0, tiling.tiles(output));
+    std::byte* const of_found[] = {found.bytes(), x.bytes()};
+    compiled->run({of_found, dims.data(), nullptr}, 0, tiling.tiles(output));
+    const auto differ = std::ranges::mismatch(wanted.values(), found.values());
+    ASSERT_EQ(differ.in1, wanted.values().end())
+        << "pixels " << output[output.size() - 2] << ", channels " << output.back() << ", element "
+        << differ.in1 - wanted.values().begin();
+  }
+}
+
+template <class T>
+class Pixels : public testing::Test {};
+using Types = testing::Types<std::uint8_t, std::int32_t, std::uint32_t, std::int64_t, float, double>;
+TYPED_TEST_SUITE(Pixels, Types);
+
+// Around the lanes of all registers, and more than a tile.
+constexpr std::int64_t some_pixels[] = {0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 131, 5000, 16'400};
+
+TYPED_TEST(Pixels, Channels_differ_and_see_each_other) {
+  for (std::int64_t channels = 1; channels <= 5; ++channels) {
+    std::vector<Shapes> shapes;
+    for (const std::int64_t pixels : some_pixels) shapes.push_back({{pixels, channels}, {pixels, channels}});
+    expect_as_interpreted<TypeParam>(shapes, [&] {
+      const Output z;
+      const Input x(0);
+      const Tile last = tile::load_channel(x, z, static_cast<int>(channels - 1));
+      const Tile own = tile::load_like(x, z);
+      z.store(tile::select(z.index(1) == 0, last - own, tile::select(z.index(1) % 2 == 1, own + last, own)));
+    });
+  }
+}
+
+TYPED_TEST(Pixels, The_input_may_have_more_or_fewer_channels) {
+  for (const auto& [channels, others] : {std::pair{1, 4}, {2, 3}, {3, 4}, {4, 3}, {4, 2}}) {
+    for (const Border border : {Border::clamp, Border::zero}) {
+      std::vector<Shapes> shapes;
+      for (const std::int64_t pixels : {1, 33, 131}) shapes.push_back({{pixels, channels}, {pixels, others}});
+      expect_as_interpreted<TypeParam>(shapes, [&] {
+        const Output z;
+        z.store(tile::load_channel(Input(0), z, z.index(1), border));
+      });
+    }
+  }
+}
+
+TYPED_TEST(Pixels, Windows_reach_over_the_borders) {
+  for (const std::int64_t channels : {1, 3, 4}) {
+    for (const Border border : {Border::clamp, Border::zero, Border::reflect, Border::wrap}) {
+      std::vector<Shapes> shapes;
+      for (const std::int64_t width : {1, 8, 31, 67}) shapes.push_back({{5, width, channels}, {5, width, channels}});
+      expect_as_interpreted<TypeParam>(shapes, [&] {
+        const Output z;
+        const Input x(0);
+        const Tile none =
+            tile::broadcast(tile::cast<TypeParam>(tile::constant(0)), {z.tile_dim(0), z.tile_dim(1), z.tile_dim(2)});
+        z.store(tile::detail::loop(9, {none}, [&](const tile::Index& k, std::vector<Tile> sum) {
+          const Tile y = z.index(0) + (k / 3 - 1), at = z.index(1) + (k % 3 - 1);
+          sum[0] = sum[0] + x.at({y, at, z.index(2)}, border);
+          return sum;
+        })[0]);
+      });
+    }
+  }
+}
+
+// Rounded, bounded, and NaN is 0, at every place of a vector.
+TEST(Pixels_of_bytes, Are_made_of_floats) {
+  const float values[] = {-1e30f,
+                          -0.6f,
+                          -0.5f,
+                          -0.49f,
+                          -0.0f,
+                          0.0f,
+                          0.49999997f,
+                          0.5f,
+                          0.50000006f,
+                          1.5f,
+                          2.5f,
+                          126.5f,
+                          254.4f,
+                          254.5f,
+                          254.999f,
+                          255.0f,
+                          255.49f,
+                          300.0f,
+                          1e30f,
+                          std::numeric_limits<float>::infinity(),
+                          std::numeric_limits<float>::quiet_NaN()};
+  for (const bool is_rounded : {false, true}) {
+    for (const std::int64_t channels : {-1, 3, 4}) {
+      const std::int64_t pixels = 210;
+      const Dims known = {-1, channels};
+      const Dims shape = {pixels, std::abs(channels)};
+      const ir::Program program =
+          tile::trace("bytes", {{"z", ir::Type::u8, known}, {"x", ir::Type::f32, known}}, {}, [&] {
+            const Output z;
+            const Tile x = tile::load_like(Input(0), z);
+            z.store(is_rounded ? tile::round_cast<std::uint8_t>(x) : tile::cast<std::uint8_t>(x));
+          });
+      const auto compiled = jit(program, choose_tiling(program), host());
+      ASSERT_NE(compiled, nullptr);
+      const Fenced<float> x(elements_of(shape));
+      const Fenced<std::uint8_t> found(elements_of(shape));
+      for (std::size_t i = 0; i < x.values().size(); ++i) x.values()[i] = values[i % std::size(values)];
+      std::byte* const buffers[] = {found.bytes(), x.bytes()};
+      const std::int64_t dims[] = {shape[0], shape[1], shape[0], shape[1]};
+      compiled->run({buffers, dims, nullptr}, 0, compiled->tiling.tiles(shape));
+      for (std::size_t i = 0; i < x.values().size(); ++i) {
+        const float whole = is_rounded ? std::round(x.values()[i]) : std::trunc(x.values()[i]);
+        const auto wanted = std::isnan(whole) ? 0 : static_cast<int>(std::clamp(whole, 0.0f, 255.0f));
+        ASSERT_EQ(found.values()[i], wanted) << x.values()[i] << " at " << i << (is_rounded ? ", rounded" : "");
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera::compile
