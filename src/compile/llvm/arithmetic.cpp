@@ -138,10 +138,34 @@ Emitter::Lanes Emitter::elementwise(ir::Id id, std::span<const Lanes> operands) 
       return {b_.CreateSub(operands[0].base, operands[1].base), operands[0].stride, false};
     }
   }
+  if (op.type == ir::Type::s64 && op.code == Code::rem && widths().range(op.operands[0]).low >= 0) {
+    if (Value* rest = place_in_group(operands[0], operands[1])) return varying(rest);
+  }
   llvm::SmallVector<Value*, 3> values;
   for (const Lanes& operand : operands) values.push_back(all_uniform ? operand.base : vector(operand));
   Value* result = apply(id, {values.data(), values.size()});
   return all_uniform ? uniform(result) : varying(result);
+}
+
+// A place that is not negative modulo a small power of two, as the channel that an element of a row has: in bytes, and
+// then widened, which a comparison takes back. Null where it is not that.
+Value* Emitter::place_in_group(const Lanes& place, const Lanes& size) {
+  constexpr std::uint64_t largest = 128;
+  const auto* stride = llvm::dyn_cast_or_null<llvm::ConstantInt>(place.stride);
+  const auto* number = size.is_uniform() ? llvm::dyn_cast<llvm::ConstantInt>(size.base) : nullptr;
+  if (lanes_ == 1 || place.is_vector || !stride || !number || !number->getValue().isPowerOf2() ||
+      number->getValue().ugt(largest))
+    return nullptr;
+  std::vector<llvm::Constant*> steps;
+  for (int lane = 0; lane < lanes_; ++lane) {
+    const std::int64_t step = lane * stride->getSExtValue() % static_cast<std::int64_t>(largest);
+    steps.push_back(b_.getInt8(static_cast<std::uint8_t>(step)));
+  }
+  Value* first = b_.CreateVectorSplat(static_cast<unsigned>(lanes_), b_.CreateTrunc(place.base, b_.getInt8Ty()));
+  Value* places = b_.CreateAdd(first, llvm::ConstantVector::get(steps));
+  auto last = static_cast<std::uint8_t>(number->getZExtValue() - 1);
+  Value* rest = b_.CreateAnd(places, llvm::ConstantInt::get(places->getType(), last));
+  return b_.CreateZExt(rest, like(b_.getInt64Ty(), rest));
 }
 
 Value* Emitter::resized(ir::Id id, Value* value, int bits) {
@@ -333,7 +357,17 @@ Value* Emitter::binary(Code code, ir::Type type, Value* a, Value* b) {
 
 Value* Emitter::compare(Code code, ir::Type type, Value* a, Value* b) {
   using Predicate = llvm::CmpInst::Predicate;
-  const bool is_signed = ir::is_signed(type);
+  bool is_signed = ir::is_signed(type);
+  // What was widened, with a number that fits: as it was. LLVM would widen the rest of it too.
+  const auto* widened = llvm::dyn_cast<llvm::ZExtInst>(a);
+  const auto* number = llvm::dyn_cast<llvm::Constant>(b);
+  if (number && number->getType()->isVectorTy()) number = number->getSplatValue();
+  const auto* fits = llvm::dyn_cast_or_null<llvm::ConstantInt>(number);
+  if (widened && fits && fits->getValue().isIntN(widened->getSrcTy()->getScalarSizeInBits())) {
+    a = widened->getOperand(0);
+    b = llvm::ConstantInt::get(a->getType(), fits->getZExtValue());
+    is_signed = false;
+  }
   const auto pick = [&](Predicate of_floats, Predicate of_signed, Predicate of_unsigned) {
     if (ir::is_float(type)) return b_.CreateFCmp(of_floats, a, b);
     return b_.CreateICmp(is_signed ? of_signed : of_unsigned, a, b);

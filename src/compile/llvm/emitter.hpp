@@ -118,6 +118,7 @@ class Emitter {
   llvm::Value* converted_narrow(ir::Id id, llvm::Value* x);
   Lanes add_places(const Lanes& a, const Lanes& b);
   Lanes mul_places(const Lanes& a, const Lanes& b);
+  llvm::Value* place_in_group(const Lanes& place, const Lanes& size);
   std::pair<llvm::Value*, std::int64_t> without_number(llvm::Value* place);
   llvm::Value* element_at(llvm::Type* element, llvm::Value* base, llvm::Value* place);  // its address
   llvm::Value* apply(ir::Id id, std::span<llvm::Value*> x);

@@ -14,6 +14,8 @@ using ir::Type;
 namespace {
 
 constexpr std::int64_t greatest = std::numeric_limits<std::int64_t>::max();
+// Nothing has points so far away that a loop gets there: the sum of two such is not negative.
+constexpr std::int64_t farthest = std::int64_t{1} << 60;
 
 // What a type cannot hold wraps around, and can then be anything.
 Range fit(std::int64_t low, std::int64_t high, Type type) {
@@ -141,11 +143,13 @@ std::vector<Range> find_ranges(const ir::Program& program) {
         break;
       case Code::dim:
       case Code::tile_dim:
-      case Code::origin:
       case Code::block:
-      case Code::iota:
       case Code::argmax:
         range = {0, greatest};
+        break;
+      case Code::origin:
+      case Code::iota:
+        range = {0, farthest};
         break;
       case Code::argument:
         if (op.index == 0) range = counter(program, op, ranges);
