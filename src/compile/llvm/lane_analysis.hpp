@@ -13,7 +13,8 @@ struct LaneAnalysis : Analysis {
 
   std::optional<Widths> widths;  // of integers
 
-  int lane_bits = 0;  // of the widest elements that the vectors hold
+  bool has_gather = false;  // something is read where data says
+  int lane_bits = 0;        // of the widest elements that the vectors hold
   // What the stage that computes a value consists of, down to the materialised values that it reads, and with them.
   std::vector<ir::Id> stage_of(ir::Id root) const;
   // The widest elements there.

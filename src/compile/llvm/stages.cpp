@@ -39,6 +39,12 @@ void Emitter::use_lanes(int bits, int narrowest) {
   // u8 that are computed in more bits: two vectors at a time, which become one again when they are stored.
   are_lanes_doubled_ = narrowest == 8 && (bits == 16 || bits == 32);
   if (are_lanes_doubled_) natural_lanes_ *= 2;
+  // Each lane that reads for itself is code of its own: a table for 64 bytes took 34 ms to compile, and is no faster.
+  constexpr int most_gathered = 16;
+  if (analysis_.has_gather && natural_lanes_ > most_gathered) {
+    natural_lanes_ = most_gathered;
+    are_lanes_doubled_ = false;
+  }
 }
 
 // Stores past the caches need whole aligned vectors, and loops that are bound by memory.
@@ -239,7 +245,7 @@ bool Emitter::has_stages() const {
 
 int Emitter::vectors_for(int cost) const {
   // Enough to keep the units busy, few enough to keep code and registers small.
-  const int vectors = cost <= 8 ? 4 : cost <= 24 ? 2 : 1;
+  const int vectors = analysis_.has_gather || cost > 24 ? 1 : cost > 8 ? 2 : 4;
   return are_lanes_doubled_ ? std::max(1, vectors / 2) : vectors;
 }
 
@@ -453,6 +459,8 @@ void Emitter::emit_store() {
     return eval(value, asked);
   };
   if (const int channels = channels_of_pixels()) {
+    // As many as words in a register: a pixel of bytes is one.
+    if (type == ir::Type::u8 && channels > 1) natural_lanes_ = static_cast<int>(host_.vector_bits) / 32;
     stage.channels = channels;
     row_from_end_ = 2;
     stage.vectors = stage.rows = 1;
