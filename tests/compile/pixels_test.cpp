@@ -153,52 +153,78 @@ TYPED_TEST(Pixels, Windows_reach_over_the_borders) {
   }
 }
 
-// Rounded, bounded, and NaN is 0, at every place of a vector.
-TEST(Pixels_of_bytes, Are_made_of_floats) {
-  const float values[] = {-1e30f,
-                          -0.6f,
-                          -0.5f,
-                          -0.49f,
-                          -0.0f,
-                          0.0f,
-                          0.49999997f,
-                          0.5f,
-                          0.50000006f,
-                          1.5f,
-                          2.5f,
-                          126.5f,
-                          254.4f,
-                          254.5f,
-                          254.999f,
-                          255.0f,
-                          255.49f,
-                          300.0f,
-                          1e30f,
-                          std::numeric_limits<float>::infinity(),
-                          std::numeric_limits<float>::quiet_NaN()};
-  for (const bool is_rounded : {false, true}) {
-    for (const std::int64_t channels : {-1, 3, 4}) {
-      const std::int64_t pixels = 210;
-      const Dims known = {-1, channels};
-      const Dims shape = {pixels, std::abs(channels)};
-      const ir::Program program =
-          tile::trace("bytes", {{"z", ir::Type::u8, known}, {"x", ir::Type::f32, known}}, {}, [&] {
-            const Output z;
-            const Tile x = tile::load_like(Input(0), z);
-            z.store(is_rounded ? tile::round_cast<std::uint8_t>(x) : tile::cast<std::uint8_t>(x));
-          });
-      const auto compiled = jit(program, choose_tiling(program), host());
-      ASSERT_NE(compiled, nullptr);
-      const Fenced<float> x(elements_of(shape));
-      const Fenced<std::uint8_t> found(elements_of(shape));
-      for (std::size_t i = 0; i < x.values().size(); ++i) x.values()[i] = values[i % std::size(values)];
-      std::byte* const buffers[] = {found.bytes(), x.bytes()};
-      const std::int64_t dims[] = {shape[0], shape[1], shape[0], shape[1]};
-      compiled->run({buffers, dims, nullptr}, 0, compiled->tiling.tiles(shape));
-      for (std::size_t i = 0; i < x.values().size(); ++i) {
-        const float whole = is_rounded ? std::round(x.values()[i]) : std::trunc(x.values()[i]);
-        const auto wanted = std::isnan(whole) ? 0 : static_cast<int>(std::clamp(whole, 0.0f, 255.0f));
-        ASSERT_EQ(found.values()[i], wanted) << x.values()[i] << " at " << i << (is_rounded ? ", rounded" : "");
+// Pixels from anywhere, the first and the last of all among them, and from beyond the borders.
+TYPED_TEST(Pixels, Places_may_be_computed) {
+  for (const std::int64_t channels : {1, 2, 3, 4}) {
+    for (const Border border : {Border::clamp, Border::zero}) {
+      std::vector<Shapes> shapes;
+      for (const std::int64_t width : {1, 2, 15, 16, 33, 70}) {
+        for (const std::int64_t of_input : {1, 2, 31}) {
+          shapes.push_back({{3, width, channels}, {2, of_input, channels}});
+        }
+      }
+      expect_as_interpreted<TypeParam>(shapes, [&] {
+        const Output z;
+        const Input x(0);
+        const auto place = [&](int axis) {
+          const Tile scaled = tile::cast<float>(z.index(axis)) * tile::cast<float>(x.dim(axis)) * 0.04f - 1.5f;
+          return tile::cast<std::int64_t>(tile::floor(scaled));
+        };
+        const Tile row = place(0), column = place(1);
+        z.store(x.at({row, column, z.index(2)}, border) + x.at({row, column + 1, z.index(2)}, border));
+      });
+    }
+  }
+}
+
+// Bounded, and NaN is 0, at every place of a vector.
+template <class From, class To>
+void expect_conversions(bool is_rounded, std::int64_t channels) {
+  constexpr double above = static_cast<double>(std::numeric_limits<To>::max()) + 1;
+  constexpr double below = static_cast<double>(std::numeric_limits<To>::min());
+  constexpr From infinity = std::numeric_limits<From>::infinity();
+  std::vector<From> values = {
+      0,      -0.0,  0.49999997f, 0.5,     0.50000006f, 1.5,   2.5,      126.5,
+      254.4f, 254.5, 254.999f,    255.49f, 300,         1e30f, infinity, std::numeric_limits<From>::quiet_NaN()};
+  for (const double limit : {above, below, below - 1}) {
+    const auto at = static_cast<From>(limit);
+    values.insert(values.end(),
+                  {at, std::nextafter(at, From{0}), std::nextafter(at, limit < 0 ? -infinity : infinity)});
+  }
+  const std::size_t positive = values.size();
+  for (std::size_t i = 0; i < positive; ++i) values.push_back(-values[i]);
+
+  const Dims known = {-1, channels}, shape = {210, std::abs(channels)};
+  const ir::Program program = tile::trace(
+      "numbers", {{"z", ir::type_of(dtype_of<To>), known}, {"x", ir::type_of(dtype_of<From>), known}}, {}, [&] {
+        const Output z;
+        const Tile x = tile::load_like(Input(0), z);
+        z.store(is_rounded ? tile::round_cast<To>(x) : tile::cast<To>(x));
+      });
+  const auto compiled = jit(program, choose_tiling(program), host());
+  ASSERT_NE(compiled, nullptr);
+  const Fenced<From> x(elements_of(shape));
+  const Fenced<To> found(elements_of(shape));
+  for (std::size_t i = 0; i < x.values().size(); ++i) x.values()[i] = values[i % values.size()];
+  std::byte* const buffers[] = {found.bytes(), x.bytes()};
+  const std::int64_t dims[] = {shape[0], shape[1], shape[0], shape[1]};
+  compiled->run({buffers, dims, nullptr}, 0, compiled->tiling.tiles(shape));
+  for (std::size_t i = 0; i < x.values().size(); ++i) {
+    const From value = x.values()[i], whole = is_rounded ? std::round(value) : std::trunc(value);
+    const To wanted = std::isnan(value)                     ? To{0}
+                      : static_cast<double>(whole) >= above ? std::numeric_limits<To>::max()
+                      : static_cast<double>(whole) <= below ? std::numeric_limits<To>::min()
+                                                            : static_cast<To>(whole);
+    ASSERT_EQ(found.values()[i], wanted) << value << " at " << i << (is_rounded ? ", rounded" : "");
+  }
+}
+
+TYPED_TEST(Pixels, Are_made_of_floats) {
+  if constexpr (std::is_integral_v<TypeParam>) {
+    for (const bool is_rounded : {false, true}) {
+      for (const std::int64_t channels : {-1, 3, 4}) {
+        expect_conversions<float, TypeParam>(is_rounded, channels);
+        expect_conversions<double, TypeParam>(is_rounded, channels);
       }
     }
   }

@@ -131,6 +131,7 @@ class Emitter {
   llvm::Value* minimum(ir::Code code, ir::Type type, llvm::Value* a, llvm::Value* b);
   llvm::Value* multiply_add(ir::Type type, llvm::Value* a, llvm::Value* b, llvm::Value* c);
   llvm::Value* converted(ir::Type from, ir::Type to, bool to_nearest, llvm::Value* x);
+  llvm::Value* float_to_integer(ir::Type to, llvm::Value* x);
   llvm::Value* float_to_byte(bool to_nearest, llvm::Value* x);
   llvm::Value* identity_of(const ir::Op& reduction);
   llvm::Value* combine(ir::Code reduction, ir::Type type, llvm::Value* a, llvm::Value* b);
@@ -196,6 +197,10 @@ class Emitter {
   // Outputs of a few channels (pixels.cpp).
   int channels_of_pixels() const;
   bool reads_by_lane(const ir::Op& load) const;
+  bool is_same_for_pixels(ir::Id id) const;
+  unsigned bytes_of_pixel(const ir::Op& load) const;
+  llvm::Value* gathered_channel(ir::Id id, const Point& point, const Source& source, std::span<const Lanes> indices);
+  llvm::Value* gathered_words(const Source& source, llvm::Value* pixels, unsigned bytes);
   void store_pixels(ir::Type type, const Lanes& first, std::span<const Lanes> channels);
   llvm::Value* load_three_bytes(llvm::Value* address);
   llvm::Value* without_fourth_bytes(llvm::Value* words);

@@ -21,8 +21,8 @@ void LaneAnalysis::find_widths(bool multiplies_bytes) {
     if (!is_live[id]) continue;
     const Op& op = program_.ops[id];
     has_gather |= op.code == Code::load && std::ranges::any_of(op.operands, [&](Id index) {
-      return !program_[index].shape.empty() && !is_place(program_, index);
-    });
+                    return !program_[index].shape.empty() && !is_place(program_, index);
+                  });
     lane_bits = std::max(lane_bits, own_lane_bits(static_cast<Id>(id)));
   }
 }

@@ -207,6 +207,11 @@ Emitter::Lanes Emitter::loaded(Id id, const Point& point) {
       if (is_inside) inside = inside ? b_.CreateAnd(inside, is_inside) : is_inside;
     } else if (static_cast<int>(axis) == along && !indices[axis].is_vector && is_one(indices[axis].stride)) {
       is_row = true;
+    } else if (op.code == Code::load && op.border == Border::clamp && indices[axis].is_vector &&
+               (op.list.empty() || op.list[axis] == 1)) {
+      Value* last = b_.CreateSub(source.extents[axis], i64(1));
+      Value* index = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, indices[axis].base, vector(uniform(last)));
+      indices[axis].base = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, index, vector(uniform(i64(0))));
     } else {
       is_odd = true;
     }
@@ -218,6 +223,7 @@ Emitter::Lanes Emitter::loaded(Id id, const Point& point) {
   };
   if (is_odd) return varying(load_lane_by_lane(op, source, asked));
   const auto at = [&] {
+    if (Value* gathered = gathered_channel(id, point, source, indices)) return varying(gathered);
     const Lanes place = place_of(source, indices);
     const Group group = group_of(op, indices, place, is_safe_here);
     if (bytes_ahead(op)) note_first_load(op, group.step);

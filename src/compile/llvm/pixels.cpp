@@ -24,9 +24,7 @@ constexpr unsigned word_bytes = 4, pixel_bytes = 3;  // a pixel of three bytes i
 int Emitter::channels_of_pixels() const {
   const ir::Buffer& output = program_.buffers[0];
   const std::int64_t channels = output.rank() < 2 ? -1 : output.dims.back();
-  if (channels < 1 || channels > most_channels || channels >= natural_lanes_ || has_stages() ||
-      tiling_.extents.back() != 0)
-    return 0;
+  if (channels < 1 || channels > most_channels || channels >= natural_lanes_ || tiling_.extents.back() != 0) return 0;
   const auto is_simple = [&](const ir::Op& op) {
     switch (op.code) {
       case Code::load:
@@ -47,20 +45,86 @@ int Emitter::channels_of_pixels() const {
   return static_cast<int>(channels);
 }
 
-// Whether each pixel reads at a place of its own: neither its own, nor one as far from it as from every other, nor one
-// that is the same for all.
+// Whether each pixel reads at a place of its own, and that is not done together for all channels.
 bool Emitter::reads_by_lane(const ir::Op& load) const {
   const std::span<const Id> indices = ir::indices_of(load);
+  if (indices.empty()) return false;
   int moving = 0;
+  bool are_places = true, are_bounded = true;
   for (std::size_t axis = 0; axis < indices.size(); ++axis) {
-    const std::vector<Id>& shape = program_[indices[axis]].shape;
-    std::int64_t extent = 0;
-    const bool is_one = shape.size() >= 2 && ir::is_constant(program_, shape[shape.size() - 2], extent) && extent == 1;
-    if (shape.size() < 2 || is_one) continue;
-    if (!is_place(program_, indices[axis])) return true;
+    if (is_same_for_pixels(indices[axis])) continue;
     ++moving;
+    are_places &= is_place(program_, indices[axis]);
+    are_bounded &= load.border == ir::Border::clamp || is_inside(load, axis);
   }
-  return moving > 1;
+  const bool is_of_pixel = std::all_of(indices.begin(), indices.end() - 1, [&](Id id) {
+    std::int64_t extent = 0;
+    const std::vector<Id>& shape = program_[id].shape;
+    return shape.empty() || (ir::is_constant(program_, shape.back(), extent) && extent == 1);
+  });
+  const bool is_gathered = bytes_of_pixel(load) > 0 && is_of_pixel && are_bounded && is_same_for_pixels(indices.back());
+  return !is_gathered && (moving > 1 || !are_places);
+}
+
+bool Emitter::is_same_for_pixels(Id id) const {
+  const std::vector<Id>& shape = program_[id].shape;
+  std::int64_t extent = 0;
+  return shape.size() < 2 || (ir::is_constant(program_, shape[shape.size() - 2], extent) && extent == 1);
+}
+
+// Three or four, if what is read are pixels of so many bytes; else 0.
+unsigned Emitter::bytes_of_pixel(const ir::Op& load) const {
+  if (load.code != Code::load || load.type != ir::Type::u8) return 0;
+  const std::vector<std::int64_t>& dims = program_.buffers[static_cast<std::size_t>(load.index)].dims;
+  const std::int64_t channels = dims.empty() ? 0 : dims.back();
+  return channels == pixel_bytes || channels == word_bytes ? static_cast<unsigned>(channels) : 0;
+}
+
+// A channel of pixels that are anywhere: each is read once, whole, for all channels. Null where it is not that.
+Value* Emitter::gathered_channel(Id id, const Point& point, const Source& source, std::span<const Lanes> indices) {
+  const unsigned bytes = bytes_of_pixel(program_[id]);
+  const auto* number =
+      bytes != 0 && indices.back().is_uniform() ? llvm::dyn_cast<llvm::ConstantInt>(indices.back().base) : nullptr;
+  if (!number || number->getValue().uge(bytes)) return nullptr;
+  const Lanes pixels = offset_of(indices.first(indices.size() - 1), source.present);
+  if (!pixels.is_vector) return nullptr;
+  Point of_all = point;  // no channel's
+  of_all.back() = {};
+  if (!is_known(id, {of_all})) known_insert(id, of_all, varying(gathered_words(source, pixels.base, bytes)));
+  Value* words = eval(id, of_all).base;
+  words = b_.CreateLShr(words, llvm::ConstantInt::get(words->getType(), 8 * number->getZExtValue()));
+  return b_.CreateTrunc(words, like(b_.getInt8Ty(), words));
+}
+
+// Pixels of so many bytes, each in a word.
+Value* Emitter::gathered_words(const Source& source, Value* pixels, unsigned bytes) {
+  llvm::Type* byte = b_.getInt8Ty();
+  Value* places = b_.CreateMul(pixels, llvm::ConstantInt::get(pixels->getType(), bytes));
+  const auto part = [&](llvm::Type* type, Value* place, unsigned first) {
+    Value* at = b_.CreateInBoundsGEP(byte, source.base, b_.CreateAdd(place, i64(first)));
+    return b_.CreateZExt(b_.CreateAlignedLoad(type, at, llvm::Align(1)), b_.getInt32Ty());
+  };
+  const auto word_at = [&](Value* place) {
+    if (bytes == word_bytes) return part(b_.getInt32Ty(), place, 0);
+    return b_.CreateOr(part(b_.getInt16Ty(), place, 0), b_.CreateShl(part(byte, place, 2), b_.getInt32(16)));
+  };
+  auto* of_words = like(b_.getInt32Ty(), pixels);
+  if (host_.level == VectorLevel::avx512) {
+    Value* addresses = b_.CreateInBoundsGEP(byte, source.base, places);
+    if (bytes == word_bytes) return b_.CreateMaskedGather(of_words, addresses, llvm::Align(1));
+    // A word that begins at the last pixel would end beyond the buffer.
+    Value* all = i64(1);
+    for (Value* extent : source.present) all = b_.CreateMul(all, extent);
+    Value* is_before = b_.CreateICmpSLE(places, vector(uniform(b_.CreateSub(all, i64(word_bytes)))));
+    Value* last = vector(uniform(word_at(b_.CreateSub(all, i64(pixel_bytes)))));
+    return b_.CreateMaskedGather(of_words, addresses, llvm::Align(1), is_before, last);
+  }
+  Value* words = llvm::PoisonValue::get(of_words);
+  for (int lane = 0; lane < lanes_; ++lane) {
+    Value* place = b_.CreateExtractElement(places, static_cast<std::uint64_t>(lane));
+    words = b_.CreateInsertElement(words, word_at(place), static_cast<std::uint64_t>(lane));
+  }
+  return words;
 }
 
 // `channels` of one pixel, or of as many as there are lanes, one after the other in memory.

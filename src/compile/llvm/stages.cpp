@@ -317,7 +317,13 @@ void Emitter::emit_materialised(Id id, const std::vector<Id>& others) {
     }
   };
   if (!others.empty()) stage.body = keep_all;
-  emit_nest(extents_of(id), stage);
+  const std::vector<Value*> extents = extents_of(id);
+  if (extents.size() >= 2 && is_constant_one(extents.back())) {
+    stage.channels = stage.rows = 1;
+    row_from_end_ = 2;
+  }
+  emit_nest(extents, stage);
+  row_from_end_ = 1;
 }
 
 Emitter::Values Emitter::compute_anew(Id id, const Points& points) {
