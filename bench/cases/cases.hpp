@@ -32,11 +32,15 @@ Sides wake();  // µs from submit until a worker that slept has run it; a futex 
 enum class Extent : std::uint8_t { cache, memory };
 Sides add_relu_scale(std::size_t elements, Extent extent);  // GB/s
 template <class T>
-Sides matmul(int size);                      // GFLOP/s; float, double, std::int32_t
-Sides softmax(int rows, int columns);        // GB/s
-Sides row_sums(int rows, int columns);       // GB/s
-Sides sum_of_all(std::size_t elements);      // GB/s
-Sides gaussian_blur(int width, int height);  // millions of pixels a second
+Sides matmul(int size);                  // GFLOP/s; float, double, std::int32_t
+Sides softmax(int rows, int columns);    // GB/s
+Sides row_sums(int rows, int columns);   // GB/s
+Sides sum_of_all(std::size_t elements);  // GB/s
+// Millions of pixels a second.
+Sides gaussian_blur(int width, int height);
+Sides resize(int width, int height, int output_width, int output_height);
+Sides look_up(int width, int height);
+Sides saturation(int width, int height);
 
 // Pipelines, replayed. ns of ten stages over a cache line; TBB: a prebuilt flow_graph of ten empty nodes.
 Sides tiny_pipeline(bool can_fuse);

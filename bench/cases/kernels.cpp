@@ -168,6 +168,37 @@ Sides gaussian_blur(int width, int height) {
                                output, 0);
 }
 
+Sides resize(int width, int height, int output_width, int output_height) {
+  const Buffer input = random_buffer<std::uint8_t>({height, width, 4}, 1);
+  const Buffer output = device().zeros({output_height, output_width, 4}, tessera::u8);
+  const Resize work{
+      address<std::uint8_t>(input), address<std::uint8_t>(output), width, height, output_width, output_height};
+  // OpenCV's weights have 11 bits.
+  return contest<std::uint8_t>(1e3 * output_width * output_height, {our_resize(input, output), opencv::resize(work)},
+                               {input}, output, 1);
+}
+
+Sides look_up(int width, int height) {
+  const Shape shape(height, width, 3);
+  const Buffer input = random_buffer<std::uint8_t>(shape, 1), table = random_buffer<std::uint8_t>({256}, 2);
+  const Buffer output = device().zeros(shape, tessera::u8);
+  const Pixels work{address<std::uint8_t>(input), address<std::uint8_t>(output), width, height};
+  return contest<std::uint8_t>(1e3 * width * height,
+                               {our_look_up(input, table, output), opencv::look_up(work, address<std::uint8_t>(table))},
+                               {input, table}, output, 0);
+}
+
+Sides saturation(int width, int height) {
+  constexpr float amount = 1.5F;
+  const Shape shape(height, width, 3);
+  const Buffer input = random_buffer<std::uint8_t>(shape, 1);
+  const Buffer output = device().zeros(shape, tessera::u8);
+  const Pixels work{address<std::uint8_t>(input), address<std::uint8_t>(output), width, height};
+  return contest<std::uint8_t>(1e3 * width * height,
+                               {our_saturation(input, output, amount), opencv::saturate(work, amount)}, {input}, output,
+                               1);
+}
+
 Sides image_pipeline(int width, int height) {
   const tessera::Shape size(height, width, 4);
   const Buffer input = random_buffer<std::uint8_t>(size, 1);

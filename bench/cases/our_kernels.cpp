@@ -40,4 +40,16 @@ Call our_gaussian_blur(const tessera::Buffer& input, const tessera::Buffer& outp
   return [=] { device().run("gaussian_blur", {input}, output, {{"radius", radius}, {"sigma", sigma}}); };
 }
 
+Call our_resize(const tessera::Buffer& input, const tessera::Buffer& output) {
+  return [=] { device().run("resize", {input}, output); };
+}
+
+Call our_look_up(const tessera::Buffer& input, const tessera::Buffer& table, const tessera::Buffer& output) {
+  return [=] { device().run("lut_apply", {input, table}, output); };
+}
+
+Call our_saturation(const tessera::Buffer& input, const tessera::Buffer& output, float amount) {
+  return [=] { device().run("saturation", {input}, output, {{"amount", amount}}); };
+}
+
 }  // namespace bench

@@ -14,5 +14,8 @@ Call our_softmax(const tessera::Buffer& input, const tessera::Buffer& output);
 Call our_row_sums(const tessera::Buffer& input, const tessera::Buffer& output);
 Call our_sum_of_all(const tessera::Buffer& input, const tessera::Buffer& output);
 Call our_gaussian_blur(const tessera::Buffer& input, const tessera::Buffer& output, int radius, double sigma);
+Call our_resize(const tessera::Buffer& input, const tessera::Buffer& output);
+Call our_look_up(const tessera::Buffer& input, const tessera::Buffer& table, const tessera::Buffer& output);
+Call our_saturation(const tessera::Buffer& input, const tessera::Buffer& output, float amount);
 
 }  // namespace bench

@@ -32,6 +32,9 @@ namespace opencv {
 [[gnu::weak]] Call add_relu_scale(const AddReluScale&) { return {}; }
 [[gnu::weak]] Call gaussian_blur(const Blur&) { return {}; }
 [[gnu::weak]] Call blur_sharpen_gray(const Blur&) { return {}; }
+[[gnu::weak]] Call resize(const Resize&) { return {}; }
+[[gnu::weak]] Call look_up(const Pixels&, const std::uint8_t*) { return {}; }
+[[gnu::weak]] Call saturate(const Pixels&, float) { return {}; }
 }  // namespace opencv
 
 }  // namespace bench

@@ -51,4 +51,32 @@ Call blur_sharpen_gray(const Blur& work) {
   };
 }
 
+Call resize(const Resize& work) {
+  cv::setNumThreads(rival_threads);
+  return [input = mat(work.height, work.width, CV_8UC4, work.input),
+          output = mat(work.output_height, work.output_width, CV_8UC4, work.output)]() mutable {
+    cv::resize(input, output, output.size(), 0, 0, cv::INTER_LINEAR);
+  };
+}
+
+Call look_up(const Pixels& work, const std::uint8_t* table) {
+  cv::setNumThreads(rival_threads);
+  return [input = mat(work.height, work.width, CV_8UC3, work.input),
+          output = mat(work.height, work.width, CV_8UC3, work.output),
+          table = mat(1, 256, CV_8UC1, table)]() mutable { cv::LUT(input, table, output); };
+}
+
+// As a matrix: gray + (x - gray) * amount.
+Call saturate(const Pixels& work, float amount) {
+  cv::setNumThreads(rival_threads);
+  const cv::Matx<float, 1, 3> gray(0.299F, 0.587F, 0.114F);
+  cv::Matx<float, 3, 3> matrix = cv::Matx<float, 3, 3>::eye() * amount;
+  for (int row = 0; row < 3; ++row) {
+    for (int column = 0; column < 3; ++column) matrix(row, column) += gray(0, column) * (1 - amount);
+  }
+  return
+      [=, input = mat(work.height, work.width, CV_8UC3, work.input),
+       output = mat(work.height, work.width, CV_8UC3, work.output)]() mutable { cv::transform(input, output, matrix); };
+}
+
 }  // namespace bench::opencv

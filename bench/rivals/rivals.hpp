@@ -55,6 +55,18 @@ struct Blur {
   double sigma;
 };
 
+struct Pixels {
+  const std::uint8_t* input;
+  std::uint8_t* output;
+  int width, height;
+};
+
+struct Resize {
+  const std::uint8_t* input;
+  std::uint8_t* output;
+  int width, height, output_width, output_height;
+};
+
 // What the machine can do: vector intrinsics, stores past the cache, with or without prefetch. For arrays that are
 // larger than the caches, of whole cache lines.
 namespace handwritten {
@@ -90,7 +102,10 @@ Call matmul(const Matmul<double>& work);
 namespace opencv {
 Call add_relu_scale(const AddReluScale& work);
 Call gaussian_blur(const Blur& work);
-Call blur_sharpen_gray(const Blur& work);  // the output has one byte a pixel
+Call blur_sharpen_gray(const Blur& work);                     // the output has one byte a pixel
+Call resize(const Resize& work);                              // bilinear
+Call look_up(const Pixels& work, const std::uint8_t* table);  // of 256
+Call saturate(const Pixels& work, float amount);
 }  // namespace opencv
 
 }  // namespace bench
