@@ -68,6 +68,7 @@ Host detect() {
     constexpr std::uint32_t v4 = bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL;
     if (all(saved, 0xe6) && all(more.b, v4)) host.level = VectorLevel::avx512;
     host.has_vnni = host.level == VectorLevel::avx512 && all(more.c, bit_AVX512VNNI);
+    host.has_vbmi = host.level == VectorLevel::avx512 && all(more.c, bit_AVX512VBMI);
   }
   // basic.b has the number of the core in it, and is left out.
   for (const std::uint64_t word :
@@ -121,7 +122,7 @@ Host detect_host(const char* cap) {
     }
     host.level = std::min(host.level, static_cast<VectorLevel>(name - level_names.begin()));
     host.capped = true;
-    host.has_vnni = false;
+    host.has_vnni = host.has_vbmi = false;
     host.description = core::text("x86 capped to ", level_names[static_cast<std::size_t>(host.level)]);
   }
   set_widths(host);

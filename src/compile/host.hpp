@@ -19,6 +19,7 @@ struct Host {
   bool capped = false;  // TESSERA_CPU_FEATURES lowered the level: only the level itself may be used, no other features
   bool has_fma = false;
   bool has_vnni = false;  // AVX-512 VNNI: products of pairs are added to a sum by one instruction
+  bool has_vbmi = false;  // AVX-512 VBMI: each lane picks one of 128 bytes by one instruction
   unsigned vector_bits = 128;
   unsigned vector_registers = 16;
   std::string description;  // code compiled under one description runs wherever it is the same

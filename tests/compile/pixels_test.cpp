@@ -177,6 +177,33 @@ TYPED_TEST(Pixels, Places_may_be_computed) {
   }
 }
 
+// In a table, as they are and on the way to other numbers.
+TEST(Bytes, Are_looked_up) {
+  for (const bool are_halved : {false, true}) {
+    const ir::Program program = tile::trace(
+        "looked_up", {{"z", ir::Type::u8, {-1}}, {"x", ir::Type::u8, {-1}}, {"table", ir::Type::u8, {256}}}, {}, [&] {
+          const Output z;
+          const Tile found = Input(1).at({tile::cast<std::int64_t>(tile::load_like(Input(0), z))});
+          z.store(are_halved ? tile::round_cast<std::uint8_t>(tile::cast<float>(found) * 0.5f) : found);
+        });
+    const auto compiled = jit(program, choose_tiling(program), host());
+    ASSERT_NE(compiled, nullptr);
+    const Fenced<std::uint8_t> table(256);
+    for (std::size_t i = 0; i < 256; ++i) table.values()[i] = static_cast<std::uint8_t>(i * 37 + 11);
+    for (const std::int64_t count : some_pixels) {
+      const Fenced<std::uint8_t> x(static_cast<std::size_t>(count)), found(static_cast<std::size_t>(count));
+      for (std::size_t i = 0; i < x.values().size(); ++i) x.values()[i] = static_cast<std::uint8_t>(i * 7 + count);
+      std::byte* const buffers[] = {found.bytes(), x.bytes(), table.bytes()};
+      const std::int64_t dims[] = {count, count, 256};
+      compiled->run({buffers, dims, nullptr}, 0, compiled->tiling.tiles(std::span(dims, 1)));
+      for (std::size_t i = 0; i < x.values().size(); ++i) {
+        const int wanted = table.values()[x.values()[i]];
+        ASSERT_EQ(found.values()[i], are_halved ? (wanted + 1) / 2 : wanted) << "element " << i << " of " << count;
+      }
+    }
+  }
+}
+
 // Bounded, and NaN is 0, at every place of a vector.
 template <class From, class To>
 void expect_conversions(bool is_rounded, std::int64_t channels) {

@@ -154,6 +154,7 @@ class Emitter {
 
   // Memory (memory.cpp).
   Lanes loaded(ir::Id id, const Point& point);
+  llvm::Value* looked_up(const ir::Op& load, const Point& point);
   // What a load or pick reads: where it is, its extents, and what of it is there, from `starts` on.
   struct Source {
     llvm::Value* base = nullptr;

@@ -8,9 +8,19 @@ using ir::Code;
 using ir::Id;
 using ir::Op;
 
-LaneAnalysis::LaneAnalysis(const ir::Program& program, const Tiling& tiling, bool multiplies_bytes)
+LaneAnalysis::LaneAnalysis(const ir::Program& program, const Tiling& tiling, bool multiplies_bytes, bool has_vbmi)
     : Analysis(program, tiling), program_(program) {
   find_widths(multiplies_bytes);
+  find_gathers(has_vbmi);
+}
+
+void LaneAnalysis::find_gathers(bool has_vbmi) {
+  for (std::size_t id = 0; id < program_.ops.size(); ++id) {
+    const Op& op = program_.ops[id];
+    if (!is_live[id] || op.code != Code::load || (has_vbmi && is_byte_table(program_, op))) continue;
+    has_gather |= std::ranges::any_of(
+        op.operands, [&](Id index) { return !program_[index].shape.empty() && !is_place(program_, index); });
+  }
 }
 
 void LaneAnalysis::find_widths(bool multiplies_bytes) {
@@ -19,10 +29,6 @@ void LaneAnalysis::find_widths(bool multiplies_bytes) {
   lane_bits = 8;
   for (std::size_t id = 0; id < program_.ops.size(); ++id) {
     if (!is_live[id]) continue;
-    const Op& op = program_.ops[id];
-    has_gather |= op.code == Code::load && std::ranges::any_of(op.operands, [&](Id index) {
-                    return !program_[index].shape.empty() && !is_place(program_, index);
-                  });
     lane_bits = std::max(lane_bits, own_lane_bits(static_cast<Id>(id)));
   }
 }
@@ -66,6 +72,13 @@ bool LaneAnalysis::has_byte_sum(Id root) const {
   return std::ranges::any_of(stage_of(root), [&](Id id) {
     return (id == root || !is_materialised[static_cast<std::size_t>(id)]) && !widths->byte_sum(id).terms.empty();
   });
+}
+
+bool is_byte_table(const ir::Program& program, const Op& load) {
+  if (load.code != Code::load || load.type != ir::Type::u8 || load.operands.size() != 1) return false;
+  const Op& index = program[load.operands[0]];
+  return program.buffers[static_cast<std::size_t>(load.index)].dims == std::vector<std::int64_t>{256} &&
+         index.code == Code::convert && program[index.operands[0]].type == ir::Type::u8;
 }
 
 bool is_counter(const Op& op) noexcept { return op.code == Code::argument && op.index == 0; }

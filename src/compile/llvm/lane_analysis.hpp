@@ -9,7 +9,7 @@ namespace tessera::compile {
 
 // And what vectors depend on: in how many bits everything is computed.
 struct LaneAnalysis : Analysis {
-  LaneAnalysis(const ir::Program& program, const Tiling& tiling, bool multiplies_bytes);
+  LaneAnalysis(const ir::Program& program, const Tiling& tiling, bool multiplies_bytes, bool has_vbmi);
 
   std::optional<Widths> widths;  // of integers
 
@@ -24,6 +24,7 @@ struct LaneAnalysis : Analysis {
 
  private:
   void find_widths(bool multiplies_bytes);
+  void find_gathers(bool has_vbmi);
   int own_lane_bits(ir::Id id) const;
 
   const ir::Program& program_;
@@ -34,5 +35,8 @@ struct LaneAnalysis : Analysis {
 bool is_counter(const ir::Op& op) noexcept;
 // Whether a value is made of places and of what loops count alone, so that it can be asked for ahead of a loop.
 bool is_place(const ir::Program& program, ir::Id id);
+
+// Whether a load looks bytes up in a table of bytes.
+bool is_byte_table(const ir::Program& program, const ir::Op& load);
 
 }  // namespace tessera::compile

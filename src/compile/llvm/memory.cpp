@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/IntrinsicInst.h>
+#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/TargetParser/Triple.h>
 
 namespace tessera::compile {
@@ -181,8 +182,29 @@ Emitter::Lanes Emitter::offset_of(std::span<const Lanes> indices, std::span<Valu
   return offset;
 }
 
+// A byte for each byte, from a table of 256: from either half of it, and then one of the two.
+Value* Emitter::looked_up(const ir::Op& load, const Point& point) {
+  constexpr unsigned bytes = 64;
+  const auto lanes = static_cast<unsigned>(lanes_);
+  const Id index = load.operands[0];
+  Value* which = vector(eval(index, operand_point(load, index, point)));
+  which = b_.CreateTrunc(which, like(b_.getInt8Ty(), which));
+  if (lanes < bytes) which = b_.CreateShuffleVector(which, llvm::createSequentialMask(0, lanes, bytes - lanes));
+  auto* of = llvm::FixedVectorType::get(b_.getInt8Ty(), bytes);
+  const auto part = [&](std::uint64_t number) {
+    Value* at = b_.CreateConstInBoundsGEP1_64(b_.getInt8Ty(), source_of(load).base, number * bytes);
+    return b_.CreateAlignedLoad(of, at, llvm::Align(1));
+  };
+  const auto half = [&](std::uint64_t first) {
+    return b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_vpermi2var_qi_512, {}, {part(first), which, part(first + 1)});
+  };
+  Value* found = b_.CreateSelect(b_.CreateICmpSLT(which, llvm::Constant::getNullValue(of)), half(2), half(0));
+  return lanes < bytes ? b_.CreateShuffleVector(found, llvm::createSequentialMask(0, lanes, 0)) : found;
+}
+
 Emitter::Lanes Emitter::loaded(Id id, const Point& point) {
   const ir::Op& op = program_[id];
+  if (host_.has_vbmi && lanes_ > 1 && lanes_ <= 64 && is_byte_table(program_, op)) return varying(looked_up(op, point));
   const Source source = source_of(op);
   const std::span<const Id> operands = ir::indices_of(op);
   const bool is_safe_here = std::ranges::find(safe_loads_, id) != safe_loads_.end() &&

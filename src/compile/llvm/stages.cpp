@@ -28,7 +28,7 @@ Emitter::Emitter(llvm::Module& module, const ir::Program& program, const Tiling&
       program_(program),
       tiling_(tiling),
       host_(host),
-      analysis_(program, tiling, multiplies_bytes()),
+      analysis_(program, tiling, multiplies_bytes(), host.has_vbmi),
       b_(context_, llvm::TargetFolder(module.getDataLayout())) {
   use_lanes(analysis_.lane_bits, ir::bits_of(program_.buffers[0].type));
 }
