@@ -3,9 +3,11 @@
 #include "core/text.hpp"
 #include "runtime/device_state.hpp"
 #include "runtime/pipeline_state.hpp"
+#include "runtime/spin_lock.hpp"
 #include "runtime/stream_state.hpp"
 #include "runtime/trace_record.hpp"
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -64,6 +66,53 @@ std::int64_t next_piece(const Node& node, Half of, std::int64_t first, std::int6
   return second < pieces - middle ? middle + second : second - (pieces - middle);
 }
 
+// What the cores keep of a command in their own caches until the next one comes.
+constexpr std::int64_t kept_bytes = std::int64_t{4} << 20;
+
+// A thread that is done with its half leaves the last piece of the other half to the thread whose it is, as long as
+// that one is under way: it has what the piece needs in its cache, and else would not have it the next time, and be
+// late again. relu(a + b) * s over 256 KiB again and again took 5.4 µs at a time and 14 at another, for thousands of
+// commands.
+class LastPiece {
+ public:
+  // With the first piece that the thread takes: when it is done, the node may be, too.
+  void begin(const Node& node, Half of) noexcept {
+    if (has_begun_) return;
+    has_begun_ = true;
+    can_wait_ = node.pieces > 2 && node.launch.bytes <= kept_bytes &&
+                node.launch.executable->piece_order() == driver::PieceOrder::back_and_forth;
+    if (!can_wait_) return;
+    of_ = of;
+    pieces_ = node.pieces;
+    own_ = of == Half::first ? (pieces_ + 1) / 2 : pieces_ / 2;
+    begin_ = Clock::now();
+  }
+
+  // Before another one is taken. Not for long: the other thread may have lost its core.
+  void wait(const std::atomic<std::int64_t>& taken) const noexcept {
+    if (!can_wait_ || !is_others(taken)) return;
+    Clock::time_point now = Clock::now();
+    const Clock::time_point end = now + 2 * (now - begin_) / own_;
+    while (now < end && is_others(taken)) {
+      pause();
+      now = Clock::now();
+    }
+  }
+
+ private:
+  bool is_others(const std::atomic<std::int64_t>& taken) const noexcept {
+    const std::int64_t all = taken.load(std::memory_order_relaxed);
+    const std::int64_t first = all % one_of_second, second = all / one_of_second;
+    const std::int64_t own = of_ == Half::first ? first : second, others = of_ == Half::first ? second : first;
+    return first + second + 1 == pieces_ && own >= own_ && others > 0;
+  }
+
+  bool has_begun_ = false, can_wait_ = false;
+  Half of_ = Half::first;
+  std::int64_t pieces_ = 0, own_ = 0;
+  Clock::time_point begin_;
+};
+
 // All pieces are done: makes the output of their partial results.
 void end_partial(Node& node) noexcept {
   if (!node.failure) node.failure = is_asked_to_stop(node) ? cancelled_while_running(node) : finish_launch(node);
@@ -74,10 +123,13 @@ void end_partial(Node& node) noexcept {
 // Does pieces as long as there are some; whoever does the last one ends the node.
 Node* do_pieces(Node& node, Half of) noexcept {
   const std::int64_t one = of == Half::first ? 1 : one_of_second;
+  LastPiece last;
   while (true) {
+    last.wait(node.pieces_taken);
     const std::int64_t taken = node.pieces_taken.fetch_add(one, std::memory_order_relaxed);
     const std::int64_t first = taken % one_of_second, second = taken / one_of_second;
     if (first + second >= node.pieces) return nullptr;
+    last.begin(node, of);
     const std::int64_t piece = next_piece(node, of, first, second);
     core::FailurePtr failure = is_asked_to_stop(node)
                                    ? cancelled_while_running(node)
