@@ -18,6 +18,9 @@
 
 namespace tessera::driver {
 
+// Of a launch that reads and writes so much, cores keep what they need in caches of their own until the next one comes.
+inline constexpr std::int64_t kept_bytes = std::int64_t{4} << 20;
+
 // In which order the pieces of a launch are best begun.
 enum class PieceOrder : std::uint8_t {
   back_and_forth,  // each thread begins with what it used last: they share nothing

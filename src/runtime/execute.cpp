@@ -66,9 +66,6 @@ std::int64_t next_piece(const Node& node, Half of, std::int64_t first, std::int6
   return second < pieces - middle ? middle + second : second - (pieces - middle);
 }
 
-// What the cores keep of a command in their own caches until the next one comes.
-constexpr std::int64_t kept_bytes = std::int64_t{4} << 20;
-
 // A thread that is done with its half leaves the last piece of the other half to the thread whose it is, as long as
 // that one is under way: it has what the piece needs in its cache, and else would not have it the next time, and be
 // late again. relu(a + b) * s over 256 KiB again and again took 5.4 µs at a time and 14 at another, for thousands of
@@ -79,7 +76,7 @@ class LastPiece {
   void begin(const Node& node, Half of) noexcept {
     if (has_begun_) return;
     has_begun_ = true;
-    can_wait_ = node.pieces > 2 && node.launch.bytes <= kept_bytes &&
+    can_wait_ = node.pieces > 2 && node.launch.bytes <= driver::kept_bytes &&
                 node.launch.executable->piece_order() == driver::PieceOrder::back_and_forth;
     if (!can_wait_) return;
     of_ = of;

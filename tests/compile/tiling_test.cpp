@@ -30,6 +30,16 @@ TEST(Tiles, Are_rows_where_points_are_computed_for_themselves) {
   EXPECT_EQ(cut(3, copy), (Extents{1, 16, 4096}));
 }
 
+TEST(Tiles, Have_all_of_an_axis_that_is_known_to_be_short) {
+  const auto cut_known = [](const Extents& dims) {
+    return compile::choose_tiling(tile::trace("test", {{"z", Type::f32, dims}}, {}, [] { Output().store(0); })).extents;
+  };
+  EXPECT_EQ(cut_known({-1, 4}), (Extents{4096, 0}));
+  EXPECT_EQ(cut_known({-1, 4096}), (Extents{16, 0}));
+  EXPECT_EQ(cut_known({-1, 4097}), (Extents{16, 4096}));
+  EXPECT_EQ(cut_known({16, 0}), (Extents{0, 0}));
+}
+
 TEST(Tiles, Are_what_the_caller_says) {
   EXPECT_EQ(cut(2, [] { Output().store(0); }, {8, 0}), (Extents{8, 0}));
 }

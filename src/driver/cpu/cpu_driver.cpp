@@ -42,6 +42,9 @@ constexpr std::int64_t least_costly_piece = std::int64_t{32} << 10;
 // written in longer runs: relu(a+b)*s over 64 MiB takes 4 % less time in pieces of 1 MiB than of 256 KiB.
 constexpr std::int64_t most_pieces_per_unit = 64;
 constexpr std::int64_t long_piece_bytes = std::int64_t{1} << 20;
+// And two a thread where all is in caches, since taking one costs a tenth of a microsecond: over 1 MiB it takes 16.9 µs
+// instead of 17.5. One a thread would always begin with what it used first, 19.
+constexpr std::int64_t pieces_per_unit_in_caches = 2;
 
 using cpu::CpuExecutable;
 using cpu::piece_bytes;
@@ -155,6 +158,7 @@ class CpuDriver final : public Driver {
     if (executable.weight() < costly) {
       const std::int64_t enough = most_pieces_per_unit * info_.compute_units;
       wanted = std::max(std::min(wanted, enough), work / long_piece_bytes);
+      if (launch.bytes <= kept_bytes) wanted = std::min(wanted, pieces_per_unit_in_caches * info_.compute_units);
     } else {
       const std::int64_t for_all = std::int64_t{4} * info_.compute_units;
       wanted = std::max(wanted, std::min(for_all, work / least_costly_piece));
