@@ -245,7 +245,9 @@ Emitter::Lanes Emitter::loaded(Id id, const Point& point) {
   };
   if (is_odd) return varying(load_lane_by_lane(op, source, asked));
   const auto at = [&] {
-    if (Value* gathered = gathered_channel(id, point, source, indices)) return varying(gathered);
+    // Not in a branch, which other channels would not come by.
+    Value* gathered = is_row ? nullptr : gathered_channel(id, point, source, indices);
+    if (gathered) return varying(gathered);
     const Lanes place = place_of(source, indices);
     const Group group = group_of(op, indices, place, is_safe_here);
     if (bytes_ahead(op)) note_first_load(op, group.step);
