@@ -177,6 +177,35 @@ TYPED_TEST(Pixels, Places_may_be_computed) {
   }
 }
 
+// One channel of pixels from anywhere, along a row, and several vectors of them at a time.
+TEST(Bytes, Are_channels_of_pixels_from_anywhere) {
+  for (const std::int64_t channels : {3, 4}) {
+    const ir::Program program =
+        tile::trace("row", {{"z", ir::Type::s32, {-1}}, {"x", ir::Type::u8, {-1, channels}}}, {}, [&] {
+          const Output z;
+          const Tile scaled = tile::floor(tile::cast<float>(z.index(0)) * 0.37f - 2.5f);
+          const Tile byte = Input(0).at({tile::cast<std::int64_t>(scaled), 1}, Border::clamp);
+          const Tile number = tile::cast<std::int32_t>(byte) * 3 + 1;
+          z.store(number * 7 - tile::reduce_sum(number, 0) + tile::reduce_max(number, 0));
+        });
+    const Tiling tiling = choose_tiling(program);
+    const auto compiled = jit(program, tiling, host());
+    ASSERT_NE(compiled, nullptr);
+    for (const std::int64_t pixels : {1, 2, 30, 80}) {
+      const std::int64_t count = 203;
+      const Fenced<std::uint8_t> x(static_cast<std::size_t>(pixels * channels));
+      for (std::size_t i = 0; i < x.values().size(); ++i) x.values()[i] = static_cast<std::uint8_t>(i * 89 + 7);
+      const Fenced<std::int32_t> wanted(count), found(count);
+      const std::int64_t dims[] = {count, pixels, channels};
+      std::byte* const of_wanted[] = {wanted.bytes(), x.bytes()};
+      ir::interpret(program, of_wanted, dims, nullptr, tiling.extents, 0, tiling.tiles(std::span(dims, 1)));
+      std::byte* const of_found[] = {found.bytes(), x.bytes()};
+      compiled->run({of_found, dims, nullptr}, 0, tiling.tiles(std::span(dims, 1)));
+      EXPECT_TRUE(std::ranges::equal(wanted.values(), found.values())) << pixels << " pixels of " << channels;
+    }
+  }
+}
+
 // In a table, as they are and on the way to other numbers.
 TEST(Bytes, Are_looked_up) {
   for (const bool are_halved : {false, true}) {

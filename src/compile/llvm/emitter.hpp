@@ -202,6 +202,7 @@ class Emitter {
   unsigned bytes_of_pixel(const ir::Op& load) const;
   llvm::Value* gathered_channel(ir::Id id, const Point& point, const Source& source, std::span<const Lanes> indices);
   llvm::Value* gathered_words(const Source& source, llvm::Value* pixels, unsigned bytes);
+  llvm::Value* once_for_channels(ir::Id id, Point point, const std::function<llvm::Value*()>& compute);
   void store_pixels(ir::Type type, const Lanes& first, std::span<const Lanes> channels);
   llvm::Value* load_three_bytes(llvm::Value* address);
   llvm::Value* without_fourth_bytes(llvm::Value* words);

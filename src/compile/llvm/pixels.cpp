@@ -88,12 +88,18 @@ Value* Emitter::gathered_channel(Id id, const Point& point, const Source& source
   if (!number || number->getValue().uge(bytes)) return nullptr;
   const Lanes pixels = offset_of(indices.first(indices.size() - 1), source.present);
   if (!pixels.is_vector) return nullptr;
-  Point of_all = point;  // no channel's
-  of_all.back() = {};
-  if (!is_known(id, {of_all})) known_insert(id, of_all, varying(gathered_words(source, pixels.base, bytes)));
-  Value* words = eval(id, of_all).base;
+  const auto gather = [&] { return gathered_words(source, pixels.base, bytes); };
+  const bool has_channels = row_from_end_ == 2 && point.back().is_uniform();
+  Value* words = has_channels ? once_for_channels(id, point, gather) : gather();
   words = b_.CreateLShr(words, llvm::ConstantInt::get(words->getType(), 8 * number->getZExtValue()));
   return b_.CreateTrunc(words, like(b_.getInt8Ty(), words));
+}
+
+// Of pixels along the lanes: what is the same for all channels of a point is remembered as that of no channel.
+Value* Emitter::once_for_channels(Id id, Point point, const std::function<Value*()>& compute) {
+  point.back() = {};
+  if (!is_known(id, {point})) known_insert(id, point, varying(compute()));
+  return eval(id, point).base;
 }
 
 // Pixels of so many bytes, each in a word.
