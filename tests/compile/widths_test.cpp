@@ -83,7 +83,7 @@ TEST(Ranges, Need_8_16_32_or_64_bits) {
 // Of the widest vectors of a program that stores u8.
 int lane_bits(const std::function<Tile(const Tile&)>& make) {
   const ir::Program program = program_of(Type::u8, [&](const Tile& x) { return tile::cast<std::uint8_t>(make(x)); });
-  return LaneAnalysis(program, Tiling{{16384}}, false).lane_bits;
+  return LaneAnalysis(program, Tiling{{16384}}, false, false).lane_bits;
 }
 
 TEST(Widths, Are_those_that_the_numbers_need) {
@@ -136,7 +136,7 @@ TEST(Widths, Of_a_sum_of_products_that_is_shifted_are_those_of_its_factors) {
 // Whether a program that stores u8 has a sum of products of bytes.
 bool has_byte_sum(const std::function<Tile(const Tile&)>& make) {
   const ir::Program program = program_of(Type::u8, [&](const Tile& x) { return tile::cast<std::uint8_t>(make(x)); });
-  return LaneAnalysis(program, Tiling{{16384}}, true).has_byte_sum(program.stored());
+  return LaneAnalysis(program, Tiling{{16384}}, true, false).has_byte_sum(program.stored());
 }
 
 TEST(Widths, Of_a_sum_of_products_of_bytes_are_8_where_its_lower_16_bits_are_wanted) {
