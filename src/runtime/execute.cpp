@@ -7,7 +7,7 @@
 #include "runtime/stream_state.hpp"
 #include "runtime/trace_record.hpp"
 
-#include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <optional>
 #include <thread>
