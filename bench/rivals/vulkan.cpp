@@ -1,5 +1,5 @@
 // Vulkan by hand. What is opened here once stays until the process ends, but for the memory of buffers.
-#include "compile/glsl/plugin.hpp"
+#include "compile/gpu/glsl/plugin.hpp"
 #include "driver/gpu/vulkan/loader.hpp"
 #include "rivals/gpu.hpp"
 

@@ -1,10 +1,11 @@
 #pragma once
 
-#include <tessera/argument_list.hpp>
+#include <tessera/detail/access.hpp>
+#include <tessera/detail/argument_list.hpp>
+#include <tessera/detail/export.hpp>
+#include <tessera/detail/handle.hpp>
 #include <tessera/dtype.hpp>
 #include <tessera/error.hpp>
-#include <tessera/export.hpp>
-#include <tessera/handle.hpp>
 #include <tessera/shape.hpp>
 #include <tessera/values.hpp>
 
@@ -40,7 +41,7 @@ class TESSERA_API Mapping {
 
  private:
   void end() noexcept;
-  Ref<Node> node_;
+  Ref<engine::Work> unmap_;
   std::byte* data_ = nullptr;
   // Of memory that the host cannot address: copied out, and back in at the end if it is written.
   std::unique_ptr<std::byte[]> copy_;
@@ -149,19 +150,18 @@ class TESSERA_API Buffer {
   // Frees several: see free_many below.
   static void free_many(const ArgumentList<Buffer>& buffers);
 
-  explicit operator bool() const noexcept { return static_cast<bool>(view_); }
+  explicit operator bool() const noexcept { return static_cast<bool>(ref_); }
   // Whether both are handles of one and the same buffer.
   friend bool operator==(const Buffer&, const Buffer&) noexcept = default;
 
-  explicit Buffer(detail::Ref<detail::View> view) noexcept : view_(std::move(view)) {}
-  detail::View* view() const noexcept { return view_.get(); }
-
  private:
+  friend struct detail::Access;
+  explicit Buffer(detail::Ref<detail::engine::View> ref) noexcept : ref_(std::move(ref)) {}
   void expect_dtype(DType wanted, const char* call) const;
   void expect_count(std::size_t given, const char* call) const;
   void write_elements(std::span<const std::byte> bytes, std::int64_t first);
 
-  detail::Ref<detail::View> view_;
+  detail::Ref<detail::engine::View> ref_;
 };
 
 // A buffer's memory in the host's hands: a span that ends its access when it is dropped.

@@ -1,9 +1,11 @@
 #pragma once
 
-#include <tessera/argument_list.hpp>
+#include <tessera/detail/access.hpp>
+#include <tessera/detail/argument_list.hpp>
+#include <tessera/detail/export.hpp>
+#include <tessera/detail/handle.hpp>
 #include <tessera/error.hpp>
-#include <tessera/export.hpp>
-#include <tessera/handle.hpp>
+#include <tessera/status.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -16,21 +18,6 @@
 
 namespace tessera {
 
-// Where a command is. It moves down this list only, and a terminal state is final.
-enum class Status : std::uint8_t {
-  pending,    // waits for the commands before it, for its stream, or for a free worker
-  running,    // a worker has begun; cancel() can stop it only between two pieces of its work
-  completed,  // its output is written
-  failed,     // its output is poisoned; error() says why
-  cancelled,  // by cancel(), a full stream or a deadline; its output is poisoned; error() says which
-};
-
-constexpr bool is_terminal(Status status) noexcept { return status >= Status::completed; }
-TESSERA_API std::string_view to_string(Status status) noexcept;
-
-// The number of a command on its device, for callers that can hold only a number.
-using CommandId = std::uint64_t;
-
 class Command;
 
 namespace detail {
@@ -38,14 +25,14 @@ namespace detail {
 // Told once when a command is over, on the thread that ended it. Lives in whoever waits.
 class TESSERA_API Observer {
  public:
-  virtual void command_over(Node& node) noexcept = 0;
+  virtual void command_finished(engine::Work& work) noexcept = 0;
 
  protected:
   Observer() = default;
   ~Observer() = default;
 
  private:
-  friend struct Node;
+  friend struct engine::Work;
   Observer* next_ = nullptr;
 };
 
@@ -53,7 +40,7 @@ class TESSERA_API Observer {
 // task.
 class TESSERA_API CommandAwaiter final : private Observer {
  public:
-  explicit CommandAwaiter(Ref<Node> node) noexcept : node_(std::move(node)) {}
+  explicit CommandAwaiter(Ref<engine::Work> work) noexcept : work_(std::move(work)) {}
   ~CommandAwaiter();  // a coroutine may be destroyed while it waits
   CommandAwaiter(const CommandAwaiter&) = delete;
   CommandAwaiter& operator=(const CommandAwaiter&) = delete;
@@ -61,7 +48,7 @@ class TESSERA_API CommandAwaiter final : private Observer {
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> waiting) {
     // A Task tells whoever waits for it, and may work for it.
-    if constexpr (requires { waiting.promise().awaits(node_); }) waiting.promise().awaits(node_);
+    if constexpr (requires { waiting.promise().awaits(work_); }) waiting.promise().awaits(work_);
     if constexpr (requires { waiting.promise().stop_token(); }) {
       if (std::stop_token stop = waiting.promise().stop_token(); stop.stop_possible()) {
         return suspend(waiting, std::move(stop));
@@ -78,10 +65,10 @@ class TESSERA_API CommandAwaiter final : private Observer {
   };
   bool suspend(std::coroutine_handle<> waiting) noexcept;
   bool suspend(std::coroutine_handle<> waiting, std::stop_token token);
-  void command_over(Node& node) noexcept override;
+  void command_finished(engine::Work& work) noexcept override;
   void stop() noexcept;
   void resume() noexcept;
-  Ref<Node> node_;
+  Ref<engine::Work> work_;
   std::coroutine_handle<> waiting_;  // null unless it waits
   // Of a task that can be stopped. It is resumed by the second of two: the one that begins to wait, and the one that
   // ends the waiting.
@@ -134,17 +121,16 @@ class TESSERA_API Command {
 
   // co_await command: suspends until it is over, resumes on the thread that ended it, throws as wait does. In a Task
   // that is stopped it throws Errc::cancelled at once; the command goes on.
-  detail::CommandAwaiter operator co_await() const { return detail::CommandAwaiter(node_); }
+  detail::CommandAwaiter operator co_await() const { return detail::CommandAwaiter(ref_); }
 
-  explicit operator bool() const noexcept { return static_cast<bool>(node_); }
+  explicit operator bool() const noexcept { return static_cast<bool>(ref_); }
   friend bool operator==(const Command&, const Command&) noexcept = default;
 
-  explicit Command(detail::Ref<detail::Node> node) noexcept : node_(std::move(node)) {}
-  detail::Node* node() const noexcept { return node_.get(); }
-
  private:
+  friend struct detail::Access;
+  explicit Command(detail::Ref<detail::engine::Work> ref) noexcept : ref_(std::move(ref)) {}
   bool wait_seconds(std::chrono::duration<double> timeout) const;
-  detail::Ref<detail::Node> node_;
+  detail::Ref<detail::engine::Work> ref_;
 };
 
 // Commands as an argument: wait_all({a, b}), wait_all(vector).

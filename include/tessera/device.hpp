@@ -3,9 +3,12 @@
 #include <tessera/bindings.hpp>
 #include <tessera/buffer.hpp>
 #include <tessera/command.hpp>
+#include <tessera/detail/access.hpp>
+#include <tessera/detail/export.hpp>
+#include <tessera/detail/handle.hpp>
+#include <tessera/device_info.hpp>
 #include <tessera/dtype.hpp>
-#include <tessera/export.hpp>
-#include <tessera/handle.hpp>
+#include <tessera/kernel_info.hpp>
 #include <tessera/params.hpp>
 #include <tessera/shape.hpp>
 #include <tessera/simulation.hpp>
@@ -24,61 +27,6 @@ namespace tessera {
 
 class Image;
 class Pipeline;
-
-struct DeviceInfo {
-  std::string name;            // "AMD EPYC"
-  std::string backend;         // what Device::open takes: "cpu", "vulkan"
-  bool is_gpu = false;         // not software that plays one
-  bool is_discrete = false;    // a GPU with memory of its own, as far as its driver tells
-  std::string version;         // of the driver
-  std::size_t memory = 0;      // bytes of the device's memory
-  unsigned compute_units = 0;  // workers that run commands at the same time
-  std::vector<DType> dtypes;   // element types its kernels take
-};
-
-// Of the pool that buffers come from. What kernels need beside it while they run, GPUs take from the device themselves,
-// and keep 64 MiB of it at most when they are idle: trim_memory() gives that back too.
-struct MemoryInfo {
-  std::size_t in_use = 0;       // bytes of live buffers
-  std::size_t reserved = 0;     // bytes taken from the device: in use, or kept for the next buffer
-  std::size_t peak = 0;         // the most that was ever in use
-  std::size_t limit = 0;        // reserved never exceeds this
-  std::size_t buffers = 0;      // live blocks
-  std::size_t allocations = 0;  // blocks ever taken from the device; a block that is reused does not count again
-};
-
-// How much the device may spend: set it from the battery or the temperature.
-enum class PowerLevel : std::uint8_t {
-  nominal,   // all workers
-  fair,      // three quarters of the workers
-  serious,   // half of them; low-priority commands wait 10 ms before they may start
-  critical,  // one; low-priority commands wait 100 ms
-};
-TESSERA_API std::string_view to_string(PowerLevel level) noexcept;
-
-// One parameter of a kernel, and one kernel: what Device::kernels() tells.
-struct ParamInfo {
-  std::string name;
-  std::string type;   // "number", "integer", "boolean", "string", "list of numbers", "list of integers"
-  std::string range;  // what it may be: "0..64", "one of nearest, bilinear"; empty: anything of its type
-  bool is_required = false;
-  Value default_value;  // if it is not required
-  std::string documentation;
-};
-struct KernelInfo {
-  std::string name;
-  std::vector<std::string> inputs;  // their names
-  std::size_t optional_inputs = 0;  // how many of the last ones may be left out
-  std::vector<ParamInfo> params;
-  std::vector<DType> dtypes;  // of the output
-  std::string documentation;  // one line
-  // Its other names. Those of built-in kernels are free for kernels of the program's own, but for multiply, scalar_mul
-  // and blur.
-  std::vector<std::string> aliases;
-};
-// "fill(value: number = 0)  value; …"; "softmax(x; axis: integer = -1) for f32, f64  …" if it does not take all types;
-// "…, also add" at the end if it has other names.
-TESSERA_API std::string to_string(const KernelInfo& kernel);
 
 // A processor that runs commands: a shared handle. Any thread may use any device.
 //
@@ -178,15 +126,15 @@ class TESSERA_API Device {
 
   friend bool operator==(const Device&, const Device&) noexcept = default;
 
-  explicit Device(detail::Ref<detail::DeviceState> state) noexcept;
   Device(const Device& other) noexcept;  // there is no move: a device is never empty
   Device& operator=(const Device& other) noexcept;
   ~Device();
-  detail::DeviceState* state() const noexcept { return state_.get(); }
 
  private:
+  friend struct detail::Access;
+  explicit Device(detail::Ref<detail::engine::DeviceState> ref) noexcept;
   Buffer make_buffer(std::span<const std::byte> bytes, std::size_t values, const Shape& shape, DType dtype) const;
-  detail::Ref<detail::DeviceState> state_;
+  detail::Ref<detail::engine::DeviceState> ref_;
 };
 
 }  // namespace tessera

@@ -1,12 +1,12 @@
 #pragma once
 
+#include <tessera/detail/operation_awaiter.hpp>
+#include <tessera/detail/operation_inner.hpp>
+#include <tessera/detail/operation_kernel.hpp>
+#include <tessera/detail/operation_node.hpp>
+#include <tessera/detail/operation_parts.hpp>
 #include <tessera/device.hpp>
 #include <tessera/error.hpp>
-#include <tessera/operation_awaiter.hpp>
-#include <tessera/operation_inner.hpp>
-#include <tessera/operation_kernel.hpp>
-#include <tessera/operation_node.hpp>
-#include <tessera/operation_parts.hpp>
 #include <tessera/params.hpp>
 #include <tessera/shape.hpp>
 #include <tessera/stream.hpp>

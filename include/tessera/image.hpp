@@ -1,7 +1,7 @@
 #pragma once
 
 #include <tessera/buffer.hpp>
-#include <tessera/export.hpp>
+#include <tessera/detail/export.hpp>
 #include <tessera/shape.hpp>
 
 #include <cstddef>

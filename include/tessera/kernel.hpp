@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tessera/export.hpp>
+#include <tessera/detail/export.hpp>
 #include <tessera/params.hpp>
 #include <tessera/tile.hpp>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <tessera/buffer.hpp>
-#include <tessera/export.hpp>
+#include <tessera/detail/export.hpp>
 
 // The common kernels as functions: each runs on the device of its output and blocks, as Device::run does. One more,
 // `add`, is in add.hpp.

@@ -1,9 +1,9 @@
 #pragma once
 
+#include <tessera/combinators.hpp>
 #include <tessera/device_operation.hpp>
-#include <tessera/operation_call.hpp>
-#include <tessera/operation_several.hpp>
-#include <tessera/operation_sources.hpp>
+#include <tessera/kernel_operation.hpp>
+#include <tessera/sources.hpp>
 #include <tessera/spawned.hpp>
 #include <tessera/stream_policy.hpp>
 

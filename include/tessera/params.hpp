@@ -1,7 +1,7 @@
 #pragma once
 
+#include <tessera/detail/export.hpp>
 #include <tessera/error.hpp>
-#include <tessera/export.hpp>
 
 #include <algorithm>
 #include <cstddef>

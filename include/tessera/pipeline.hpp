@@ -3,9 +3,10 @@
 #include <tessera/bindings.hpp>
 #include <tessera/buffer.hpp>
 #include <tessera/command.hpp>
+#include <tessera/detail/export.hpp>
 #include <tessera/device.hpp>
-#include <tessera/export.hpp>
 #include <tessera/params.hpp>
+#include <tessera/stage.hpp>
 #include <tessera/stream.hpp>
 
 #include <chrono>
@@ -22,19 +23,10 @@
 
 namespace tessera {
 
-namespace detail {
+namespace detail::engine {
 struct HostCallView;
 struct PipelineState;
-}  // namespace detail
-
-// What a stage of a pipeline does.
-enum class StageOp : std::uint8_t {
-  run_kernel,   // as Device::run
-  copy_buffer,  // inputs[0] to output, of one shape and type
-  barrier,      // all that is before it is over before anything after it begins
-  call,         // a function of the program's own
-};
-TESSERA_API std::string_view to_string(StageOp op) noexcept;
+}  // namespace detail::engine
 
 // The buffers of a call stage, in the hands of its function.
 class TESSERA_API HostCall {
@@ -54,12 +46,12 @@ class TESSERA_API HostCall {
   const Shape& input_shape(std::size_t index) const;
   const Shape& output_shape(std::size_t index) const;
 
-  explicit HostCall(const detail::HostCallView& view) noexcept : view_(view) {}
+  explicit HostCall(const detail::engine::HostCallView& view) noexcept : view_(view) {}
 
  private:
   std::span<std::byte> input_bytes(std::size_t index, DType dtype) const;
   std::span<std::byte> output_bytes(std::size_t index, DType dtype) const;
-  const detail::HostCallView& view_;
+  const detail::engine::HostCallView& view_;
 };
 
 // A function of a call stage: takes nothing, or a HostCall&. It may use commands and buffers that its pipeline does not
@@ -98,10 +90,6 @@ struct Stage {
   HostFunction function = {};                            // of a call
   std::shared_ptr<const tile::Kernel> tile_kernel = {};  // instead of a kernel's name
   std::vector<std::int64_t> tile = {};  // of its output's tiles, if it matters; else the compiler's choice
-};
-
-struct PipelineOptions {
-  bool fuse = true;  // stages may become one launch, and temporaries between them go; the results are the same
 };
 
 // When a stage ran, counted from the beginning of its run. Stages that were fused ran together.
@@ -202,11 +190,11 @@ class TESSERA_API Pipeline {
   // one in 64 is timed, the first too: the clock takes longer than such a stage.
   RunTimes last_run() const;
 
-  explicit Pipeline(std::unique_ptr<detail::PipelineState> state) noexcept;
-  detail::PipelineState& state(std::string_view call) const;
+  explicit Pipeline(std::unique_ptr<detail::engine::PipelineState> state) noexcept;
+  detail::engine::PipelineState& state(std::string_view call) const;
 
  private:
-  std::unique_ptr<detail::PipelineState> state_;
+  std::unique_ptr<detail::engine::PipelineState> state_;
 };
 
 }  // namespace tessera

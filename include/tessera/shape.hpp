@@ -1,8 +1,8 @@
 #pragma once
 
+#include <tessera/detail/export.hpp>
 #include <tessera/dtype.hpp>
 #include <tessera/error.hpp>
-#include <tessera/export.hpp>
 
 #include <array>
 #include <concepts>

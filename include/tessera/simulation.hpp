@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tessera/command.hpp>
+#include <tessera/status.hpp>
 
 #include <chrono>
 #include <cstdint>

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <tessera/command.hpp>
+#include <tessera/detail/operation_awaiter.hpp>
+#include <tessera/detail/operation_node.hpp>
 #include <tessera/device_operation.hpp>
-#include <tessera/operation_awaiter.hpp>
-#include <tessera/operation_node.hpp>
 #include <tessera/stream.hpp>
 
 #include <chrono>

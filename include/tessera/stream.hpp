@@ -2,8 +2,9 @@
 
 #include <tessera/buffer.hpp>
 #include <tessera/command.hpp>
-#include <tessera/export.hpp>
-#include <tessera/handle.hpp>
+#include <tessera/detail/access.hpp>
+#include <tessera/detail/export.hpp>
+#include <tessera/detail/handle.hpp>
 #include <tessera/params.hpp>
 
 #include <chrono>
@@ -66,14 +67,14 @@ class TESSERA_API Stream {
   // Blocks until every command submitted on this stream before the call is over. Does not throw their errors.
   void synchronize() const;
 
-  explicit operator bool() const noexcept { return static_cast<bool>(state_); }
+  explicit operator bool() const noexcept { return static_cast<bool>(ref_); }
   friend bool operator==(const Stream&, const Stream&) noexcept = default;
 
-  explicit Stream(detail::Ref<detail::StreamState> state) noexcept : state_(std::move(state)) {}
-  detail::StreamState* state() const noexcept { return state_.get(); }
-
  private:
-  detail::Ref<detail::StreamState> state_;
+  friend struct detail::Access;
+  explicit Stream(detail::Ref<detail::engine::StreamState> ref) noexcept : ref_(std::move(ref)) {}
+
+  detail::Ref<detail::engine::StreamState> ref_;
 };
 
 }  // namespace tessera

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <tessera/detail/export.hpp>
 #include <tessera/device.hpp>
-#include <tessera/export.hpp>
 #include <tessera/stream.hpp>
 
 #include <cstdint>

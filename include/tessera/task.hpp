@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tessera/export.hpp>
+#include <tessera/detail/export.hpp>
 #include <tessera/operation.hpp>
 
 #include <atomic>
@@ -45,7 +45,7 @@ class TaskPromiseBase {
   void unhandled_exception() noexcept { failure_ = std::current_exception(); }
 
   // What awaited operations and commands look at.
-  void awaits(const Ref<Node>& command) const {
+  void awaits(const Ref<engine::Work>& command) const {
     if (context_ && context_->driver) context_->driver->awaits(command);
   }
   const TaskContext* task_context() const noexcept { return context_; }
@@ -265,11 +265,11 @@ class TaskNode final : public TypedNode<T>, private TaskDriver {
     outer->wake(*this, std::make_exception_ptr(Error(Errc::cancelled, "the task was stopped before it began")));
   }
   void awaits(const Run& run) override { outer_->task_awaits(*this, run); }
-  void awaits(const Ref<Node>& command) override { outer_->task_awaits(*this, command); }
+  void awaits(const Ref<engine::Work>& command) override { outer_->task_awaits(*this, command); }
   void ended() {
     is_over_ = true;
     const std::shared_ptr<Evaluation> outer = std::move(outer_);
-    outer->task_awaits(*this, Ref<Node>());
+    outer->task_awaits(*this, Ref<engine::Work>());
     outer->wake(*this);
   }
   void take_result() {

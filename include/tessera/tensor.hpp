@@ -1,10 +1,10 @@
 #pragma once
 
 #include <tessera/buffer.hpp>
+#include <tessera/detail/export.hpp>
+#include <tessera/detail/handle.hpp>
 #include <tessera/device.hpp>
 #include <tessera/dtype.hpp>
-#include <tessera/export.hpp>
-#include <tessera/handle.hpp>
 #include <tessera/shape.hpp>
 
 #include <memory>
@@ -33,7 +33,7 @@ class TESSERA_API TensorHandle {
 
   // For the library. Null after a move.
   TensorState* state() const noexcept { return state_.get(); }
-  DeviceState* device_state() const noexcept;
+  engine::DeviceState* device_state() const noexcept;
 
  private:
   Ref<TensorState> state_;

@@ -1,7 +1,8 @@
 #pragma once
 
+#include <tessera/border.hpp>
+#include <tessera/detail/export.hpp>
 #include <tessera/dtype.hpp>
-#include <tessera/export.hpp>
 
 #include <algorithm>
 #include <array>
@@ -39,14 +40,6 @@ struct GridKernel;
 //
 // A mistake in a kernel (tiles that do not fit, an axis that is not there) is Errc::invalid_kernel at the first call.
 namespace tessera::tile {
-
-// What a read outside of a buffer gives.
-enum class Border : std::uint8_t {
-  zero,     // 0
-  clamp,    // the nearest element: a a | a b c d | d d
-  reflect,  // mirrored at the outermost element: c b | a b c d | c b
-  wrap,     // from the other end: c d | a b c d | a b
-};
 
 // A box of elements that the kernel computes with; an element, if its rank is 0. A number becomes one of the type of
 // the tile that it meets: in `x / 9.0f` and `2 * x` both have x's type. Tiles meet as arrays in NumPy do: aligned at

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <tessera/detail/export.hpp>
 #include <tessera/dtype.hpp>
-#include <tessera/export.hpp>
 
 #include <concepts>
 #include <limits>

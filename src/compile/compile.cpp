@@ -1,6 +1,6 @@
 #include "compile/compile.hpp"
 
-#include "compile/jit.hpp"
+#include "compile/cpu/jit.hpp"
 #include "ir/interpret.hpp"
 
 #include <atomic>

@@ -1,6 +1,7 @@
 #pragma once
 
-#include <tessera/device.hpp>
+#include <tessera/device_info.hpp>
+#include <tessera/simulation.hpp>
 
 #include "core/failure.hpp"
 #include "core/inline_vector.hpp"

@@ -1,7 +1,7 @@
 #pragma once
 
+#include <tessera/border.hpp>
 #include <tessera/dtype.hpp>
-#include <tessera/tile.hpp>
 
 #include <cstdint>
 #include <memory>

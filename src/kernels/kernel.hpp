@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tessera/device.hpp>
+#include <tessera/kernel_info.hpp>
 #include <tessera/params.hpp>
 #include <tessera/shape.hpp>
 #include <tessera/tile.hpp>

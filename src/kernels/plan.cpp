@@ -2,7 +2,7 @@
 #include <tessera/error.hpp>
 
 #include "core/text.hpp"
-#include "kernels/complaints.hpp"
+#include "kernels/diagnostics.hpp"
 #include "kernels/kernel.hpp"
 
 #include <algorithm>

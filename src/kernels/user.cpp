@@ -1,6 +1,5 @@
 // Kernels of the user's as those of the registry, and the tracing of both.
 #include <tessera/error.hpp>
-#include <tessera/operation_node.hpp>
 
 #include "core/text.hpp"
 #include "kernels/kernel.hpp"
@@ -96,12 +95,6 @@ const Kernel& of(const tile::Kernel& kernel) {
   last = found;
   return *found;
 }
-
-}  // namespace tessera::kernels
-
-const tessera::kernels::Kernel& tessera::detail::known(const tile::Kernel& kernel) { return kernels::of(kernel); }
-
-namespace tessera::kernels {
 
 ir::Program trace(const Call& call, const Plan& plan, const std::vector<std::vector<std::int64_t>>& dims) {
   std::vector<ir::Buffer> buffers = {{"output", ir::type_of(call.output.dtype), dims[0]}};

@@ -1,7 +1,8 @@
+#include <tessera/detail/operation_node.hpp>
 #include <tessera/error.hpp>
-#include <tessera/operation_node.hpp>
 
 #include "core/pooled.hpp"
+#include "kernels/kernel.hpp"
 #include "operation/run.hpp"
 
 #include <algorithm>
@@ -10,6 +11,8 @@
 #include <utility>
 
 namespace tessera::detail {
+
+const kernels::Kernel& known(const tile::Kernel& kernel) { return kernels::of(kernel); }
 
 namespace {
 

@@ -4,8 +4,8 @@
 #include <tessera/tile.hpp>
 
 #include "core/text.hpp"
+#include "engine/stream_state.hpp"
 #include "kernels/kernel.hpp"
-#include "runtime/stream_state.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -16,7 +16,7 @@
 namespace tessera::detail {
 
 using core::text;
-using graph::PipelineBuffer;
+using plan::PipelineBuffer;
 
 namespace {
 
@@ -143,13 +143,14 @@ void OperationCache::add(const Key& key, std::shared_ptr<const OperationPlan> pl
   plans_.insert_or_assign(key, Entry{std::move(plan), ++uses_});
 }
 
-std::shared_ptr<OperationCache> OperationCache::of(DeviceState& device) {
+std::shared_ptr<OperationCache> OperationCache::of(engine::DeviceState& device) {
   {
     const std::scoped_lock lock(device.attachment_lock);
     if (device.attachment) return std::static_pointer_cast<OperationCache>(device.attachment);
   }
   auto made = std::make_shared<OperationCache>();
-  for (Stream& stream : made->streams) stream = Stream(Ref<StreamState>::adopt(new StreamState(device, {})));
+  for (Stream& stream : made->streams)
+    stream = Access::make<Stream>(Ref<engine::StreamState>::adopt(new engine::StreamState(device, {})));
   const std::scoped_lock commands(device.commands_mutex);  // drop_kept comes before or after
   const std::scoped_lock lock(device.attachment_lock);
   if (device.handles == 0) return nullptr;
@@ -157,7 +158,7 @@ std::shared_ptr<OperationCache> OperationCache::of(DeviceState& device) {
   return std::static_pointer_cast<OperationCache>(device.attachment);
 }
 
-void Recorder::open(DeviceState& device, const Stream& stream, const std::shared_ptr<Recorder>& self) {
+void Recorder::open(engine::DeviceState& device, const Stream& stream, const std::shared_ptr<Recorder>& self) {
   device_ = &device;
   stream_ = stream;
   self_ = self;
@@ -223,9 +224,10 @@ std::size_t Recorder::operand_of(const TensorHandle& tensor) {
   if (other && other.get() != this) other->flush();
   TensorState::Contents contents = state->contents();
   if (contents.failure) throw Error(contents.failure);
-  const Storage* storage = contents.buffer.view()->storage;
-  const auto found = std::ranges::find_if(
-      operands_, [&](const Operand& operand) { return operand.buffer && operand.buffer.view()->storage == storage; });
+  const engine::Storage* storage = Access::get(contents.buffer)->storage;
+  const auto found = std::ranges::find_if(operands_, [&](const Operand& operand) {
+    return operand.buffer && Access::get(operand.buffer)->storage == storage;
+  });
   if (found != operands_.end()) return static_cast<std::size_t>(found - operands_.begin());
   if (storage->device.get() != device_) {
     throw Error(Errc::wrong_device,
@@ -245,7 +247,7 @@ Recorder::Use Recorder::use_of(const TensorHandle& tensor) {
 }
 
 const Shape& Recorder::shape_of(const Operand& operand) const noexcept {
-  const View* view = operand.buffer.view();
+  const engine::View* view = Access::get(operand.buffer);
   return view ? view->shape : operand.tensor->shape;
 }
 const Shape& Recorder::shape_of(const Use& use) const noexcept {
@@ -282,7 +284,7 @@ void Recorder::flush() noexcept {
   flush_locked();
 }
 
-Recorder::Flushed Recorder::flush(bool can_wait, std::size_t from, std::vector<Ref<Node>>& commands) noexcept {
+Recorder::Flushed Recorder::flush(bool can_wait, std::size_t from, std::vector<Ref<engine::Work>>& commands) noexcept {
   const std::scoped_lock lock(mutex_);
   const bool is_short = !try_flush(can_wait);
   for (std::size_t i = from; i < commands_.size(); ++i) commands.push_back(commands_[i]);
@@ -294,8 +296,8 @@ void Recorder::give_up(const core::FailurePtr& why) noexcept {
   settle(why);
 }
 
-void Recorder::submit_host(DeviceState::HostWork work) {
-  Ref<Node> node = device_->submit_host(std::move(work));
+void Recorder::submit_host(engine::DeviceState::HostWork work) {
+  Ref<engine::Work> node = device_->submit_host(std::move(work));
   if (!node) return;
   const std::scoped_lock lock(mutex_);
   commands_.push_back(std::move(node));
@@ -402,7 +404,7 @@ void Recorder::give_memory(bool is_single) {
 }
 
 void Recorder::give_memory(Operand& operand) {
-  if (!operand.buffer) operand.buffer = allocate(*device_, operand.tensor->shape, operand.tensor->dtype, false);
+  if (!operand.buffer) operand.buffer = engine::allocate(*device_, operand.tensor->shape, operand.tensor->dtype, false);
 }
 
 Buffer Recorder::buffer_of(const Use& use) const {
@@ -423,13 +425,13 @@ void Recorder::submit_one(const Call& call) {
                              .inputs = std::span<const Buffer>(inputs),
                              .output = output,
                              .params = call.given(),
-                             .stream = stream_.state(),
+                             .stream = Access::get(stream_),
                              .tile = call.tile,
                              .known = call.kernel}));
 }
 
 // One that was refused has written nothing and poisoned nothing.
-void Recorder::submitted(Ref<Node> command) {
+void Recorder::submitted(Ref<engine::Work> command) {
   if (command->is_settled() && command->failure) throw Error(command->failure);
   commands_.push_back(std::move(command));
 }
@@ -445,15 +447,15 @@ void Recorder::submit_plan() {
   }
   check_memory();
   const std::shared_ptr<OperationCache> cache = OperationCache::of(*device_);
-  const std::shared_ptr<const PipelineVariant> variant = find_or_make_variant(cache.get());
-  std::vector<Storage*> bound(count, nullptr);
+  const std::shared_ptr<const engine::PipelineVariant> variant = find_or_make_variant(cache.get());
+  std::vector<engine::Storage*> bound(count, nullptr);
   for (std::size_t i = 0; i < operands_.size(); ++i) {
-    if (numbers_[i] != none && operands_[i].buffer) bound[numbers_[i]] = operands_[i].buffer.view()->storage;
+    if (numbers_[i] != none && operands_[i].buffer) bound[numbers_[i]] = Access::get(operands_[i].buffer)->storage;
   }
   std::erase(bound, nullptr);
-  const auto log = cache ? cache->log : std::make_shared<RunLog>();
-  submitted(start_plan(*device_, variant, log, bound, stream_.state()));
-  if (variant->plan->plan.peak > kept_bytes) drop_instances(*device_, *variant->plan);
+  const auto log = cache ? cache->log : std::make_shared<engine::RunLog>();
+  submitted(engine::start_plan(*device_, variant, log, bound, Access::get(stream_)));
+  if (variant->plan->plan.peak > kept_bytes) engine::drop_instances(*device_, *variant->plan);
 }
 
 // That nobody has freed, by the buffer, what calls use.
@@ -461,17 +463,17 @@ void Recorder::check_memory() const {
   for (const Call& call : calls()) {
     if (!call.kernel) continue;
     for (std::size_t i = 0; i < call.uses.size(); ++i) {
-      const View* view = operands_[call.uses[i].operand].buffer.view();
+      const engine::View* view = Access::get(operands_[call.uses[i].operand].buffer);
       if (!view || !view->storage->is_freed.load(std::memory_order_relaxed)) continue;
       const std::string which = i == 0 ? "output" : text("input ", i - 1, " (", call.kernel->inputs[i - 1], ")");
-      throw Error(unusable(text("[", call.kernel->name, "] ", which), *view->storage));
+      throw Error(engine::unusable(text("[", call.kernel->name, "] ", which), *view->storage));
     }
   }
 }
 
 // By all that the calls are given; else by what their kernels make of it, which leaves out the numbers that are only
 // scalars of a launch: those are put into the plan then.
-std::shared_ptr<const PipelineVariant> Recorder::find_or_make_variant(OperationCache* cache) {
+std::shared_ptr<const engine::PipelineVariant> Recorder::find_or_make_variant(OperationCache* cache) {
   set_key();
   if (cache) {
     if (const auto found = cache->find(key_)) return variant_of(*found, {});
@@ -503,7 +505,7 @@ void Recorder::write_key(KeyWriter& key, AddParams&& add_params) const {
     for (const Use& use : call.uses) {
       const Operand& operand = operands_[use.operand];
       const std::size_t number = numbers_[use.operand];
-      const View* view = operand.buffer.view();
+      const engine::View* view = Access::get(operand.buffer);
       const bool is_first = number == known;
       key.add(number | (is_first ? first_use : 0) | (use.seen ? other_shape : 0));
       if (is_first) {
@@ -555,7 +557,7 @@ kernels::Plan Recorder::plan_of(const Call& call) const {
   operands.reserve(call.uses.size());
   for (const Use& use : call.uses) {
     const Operand& operand = operands_[use.operand];
-    const View* view = operand.buffer.view();
+    const engine::View* view = Access::get(operand.buffer);
     operands.push_back({view ? view->dtype : operand.tensor->dtype, &shape_of(use)});
   }
   kernels::Arguments arguments;
@@ -568,10 +570,10 @@ kernels::Plan Recorder::plan_of(const Call& call) const {
 }
 
 // The plan with the numbers of these calls; those that are named only if the kernels' plans for them are given.
-std::shared_ptr<const PipelineVariant> Recorder::variant_of(const OperationPlan& plan,
-                                                            std::span<const kernels::Plan> plans) {
+std::shared_ptr<const engine::PipelineVariant> Recorder::variant_of(const OperationPlan& plan,
+                                                                    std::span<const kernels::Plan> plans) {
   if (plan.scalars.empty() && plans.empty()) return plan.variant;
-  auto variant = std::make_shared<PipelineVariant>();
+  auto variant = std::make_shared<engine::PipelineVariant>();
   variant->plan = plan.variant->plan;
   variant->patches = plan.variant->patches;
   const auto patch = [&](std::span<const OperationPlan::Scalar> scalars) {
@@ -611,7 +613,7 @@ std::shared_ptr<const PipelineVariant> Recorder::variant_of(const OperationPlan&
 }
 
 std::shared_ptr<const OperationPlan> Recorder::plan(std::span<const kernels::Plan> plans) const {
-  graph::PipelineGraph graph;
+  plan::PipelineGraph graph;
   std::vector<std::size_t> first_value, first_planned;  // by stage; none: it has none
   std::size_t value_count = 0, planned_count = 0;
   graph.buffers.resize(
@@ -619,14 +621,14 @@ std::shared_ptr<const OperationPlan> Recorder::plan(std::span<const kernels::Pla
   for (std::size_t i = 0; i < operands_.size(); ++i) {
     if (numbers_[i] == none) continue;
     const Operand& operand = operands_[i];
-    const View* view = operand.buffer.view();
+    const engine::View* view = Access::get(operand.buffer);
     graph.buffers[numbers_[i]] = {view ? PipelineBuffer::Kind::slot : PipelineBuffer::Kind::temporary,
                                   text("tensor ", numbers_[i]), view ? view->dtype : operand.tensor->dtype,
                                   shape_of(operand)};
   }
   for (const Call& call : calls()) {
     if (!call.kernel) continue;
-    graph::PipelineStage& stage = graph.stages.emplace_back();
+    plan::PipelineStage& stage = graph.stages.emplace_back();
     stage.label = call.kernel->name;
     stage.kernel = call.kernel;
     stage.params = call.given().named(*call.kernel);
@@ -641,11 +643,11 @@ std::shared_ptr<const OperationPlan> Recorder::plan(std::span<const kernels::Pla
     }
   }
   std::vector<Buffer> buffers(graph.buffers.size());
-  auto variant = std::make_shared<PipelineVariant>();
-  variant->plan = make_plan(*device_, std::move(graph), std::move(buffers), {}, true);
+  auto variant = std::make_shared<engine::PipelineVariant>();
+  variant->plan = engine::make_plan(*device_, std::move(graph), std::move(buffers), {}, true);
 
   auto made = std::make_shared<OperationPlan>();
-  const std::vector<graph::Group>& groups = variant->plan->plan.groups;
+  const std::vector<plan::Group>& groups = variant->plan->plan.groups;
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const std::size_t count = variant->plan->groups[g].launch.scalars.size();
     for (std::size_t i = 0; i < count; ++i) {

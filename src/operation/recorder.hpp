@@ -1,11 +1,11 @@
 #pragma once
 
-#include <tessera/operation_node.hpp>
+#include <tessera/detail/operation_node.hpp>
 
 #include "core/failure.hpp"
 #include "core/pooled.hpp"
-#include "runtime/device_state.hpp"
-#include "runtime/pipeline_state.hpp"
+#include "engine/device_state.hpp"
+#include "pipeline/pipeline_state.hpp"
 
 #include <array>
 #include <atomic>
@@ -27,14 +27,15 @@ class Recorder;
 // thread.
 struct TensorState : core::Pooled<TensorState> {
   // Recorded only.
-  TensorState(DeviceState& on, const Shape& with_shape, DType with_dtype, const std::shared_ptr<Recorder>& recorder)
+  TensorState(engine::DeviceState& on, const Shape& with_shape, DType with_dtype,
+              const std::shared_ptr<Recorder>& recorder)
       : device(&on), shape(with_shape), dtype(with_dtype), recorder_(recorder) {}
   explicit TensorState(Buffer memory);
   // Another shape for the same memory.
   TensorState(TensorState& of, const Shape& seen);
 
   std::atomic<std::uint32_t> refs{1};
-  DeviceState* const device;  // which its recorder or its memory keeps; if there is neither, it does itself
+  engine::DeviceState* const device;  // which its recorder or its memory keeps; if there is neither, it does itself
   const Shape shape;
   const DType dtype;
 
@@ -61,8 +62,8 @@ struct TensorState : core::Pooled<TensorState> {
 
  private:
   const Ref<TensorState> base_;
-  Ref<DeviceState> kept_device_;
-  SpinLock lock_;
+  Ref<engine::DeviceState> kept_device_;
+  core::SpinLock lock_;
   std::atomic<bool> is_plain_{false};
   Contents contents_;
   std::shared_ptr<Recorder> recorder_;
@@ -73,7 +74,7 @@ void set_tile(const KernelWork& work, std::vector<std::int64_t>& tile);
 
 // The plan of some calls, and which of its numbers are those that the calls bring: they may be others each time.
 struct OperationPlan {
-  std::shared_ptr<const PipelineVariant> variant;  // with the numbers that it was made for
+  std::shared_ptr<const engine::PipelineVariant> variant;  // with the numbers that it was made for
   struct Scalar {
     std::size_t group;   // of the plan
     std::size_t number;  // in its launch
@@ -90,13 +91,13 @@ struct OperationCache {
 
   std::array<Stream, lanes> streams;
   std::atomic<std::uint32_t> next_stream{0};
-  const std::shared_ptr<RunLog> log = std::make_shared<RunLog>();
+  const std::shared_ptr<engine::RunLog> log = std::make_shared<engine::RunLog>();
 
   std::shared_ptr<const OperationPlan> find(const Key& key);
   void add(const Key& key, std::shared_ptr<const OperationPlan> plan);
 
   // Null if the device has no handle any more: nothing would end its life then.
-  static std::shared_ptr<OperationCache> of(DeviceState& device);
+  static std::shared_ptr<OperationCache> of(engine::DeviceState& device);
 
  private:
   struct Hash {
@@ -117,7 +118,7 @@ struct OperationCache {
 class Recorder {
  public:
   // Before anything else; and back to the beginning, with all room kept.
-  void open(DeviceState& device, const Stream& stream, const std::shared_ptr<Recorder>& self);
+  void open(engine::DeviceState& device, const Stream& stream, const std::shared_ptr<Recorder>& self);
   void close() noexcept;
 
   TensorHandle make(const Shape& shape, DType dtype);
@@ -137,12 +138,12 @@ class Recorder {
     bool is_short;  // of memory: there is a rest
   };
   // `commands` gets those from this number on.
-  Flushed flush(bool can_wait, std::size_t from, std::vector<Ref<Node>>& commands) noexcept;
+  Flushed flush(bool can_wait, std::size_t from, std::vector<Ref<engine::Work>>& commands) noexcept;
   // Submits nothing, for this reason.
   void give_up(const core::FailurePtr& why) noexcept;
 
   // Work of the host's on memory that is there, unless it is small and has been done.
-  void submit_host(DeviceState::HostWork work);
+  void submit_host(engine::DeviceState::HostWork work);
 
  private:
   struct Operand {
@@ -192,21 +193,22 @@ class Recorder {
   void submit_one(const Call& call);
   void submit_plan();
   void check_memory() const;
-  void submitted(Ref<Node> command);
+  void submitted(Ref<engine::Work> command);
   void set_key();
   void set_form_key(std::span<const kernels::Plan> plans);
   template <class AddParams>
   void write_key(KeyWriter& key, AddParams&& add_params) const;
-  std::shared_ptr<const PipelineVariant> find_or_make_variant(OperationCache* cache);
+  std::shared_ptr<const engine::PipelineVariant> find_or_make_variant(OperationCache* cache);
   kernels::Plan plan_of(const Call& call) const;
   std::shared_ptr<const OperationPlan> plan(std::span<const kernels::Plan> plans) const;
-  std::shared_ptr<const PipelineVariant> variant_of(const OperationPlan& plan, std::span<const kernels::Plan> plans);
+  std::shared_ptr<const engine::PipelineVariant> variant_of(const OperationPlan& plan,
+                                                            std::span<const kernels::Plan> plans);
   const std::shared_ptr<Recorder>& self();
   Buffer buffer_of(const Use& use) const;
   void settle(const core::FailurePtr& why) noexcept;
 
   std::recursive_mutex mutex_;  // a kernel's body is user code, and may look at tensors
-  DeviceState* device_ = nullptr;
+  engine::DeviceState* device_ = nullptr;
   Stream stream_;
   std::weak_ptr<Recorder> self_;
   std::shared_ptr<Recorder> held_self_;  // as long as there are operands, which hold it too
@@ -218,7 +220,7 @@ class Recorder {
   std::vector<std::uint64_t> bits_;  // of the calls' values
   std::size_t promised_ = 0;         // bytes: what was pinned at the last look, and all since then
   bool is_cut_ = false;              // there was no memory for all calls at once: they are submitted one by one
-  std::vector<Ref<Node>> commands_;
+  std::vector<Ref<engine::Work>> commands_;
   core::FailurePtr failure_;
 };
 

@@ -3,8 +3,8 @@
 #include <tessera/error.hpp>
 #include <tessera/operation.hpp>
 
-#include "runtime/stream_state.hpp"
-#include "runtime/submit.hpp"
+#include "engine/stream_state.hpp"
+#include "engine/submission.hpp"
 
 #include <algorithm>
 #include <span>
@@ -16,7 +16,7 @@ namespace tessera::detail {
 class RunState::Watch final : public Observer {
  public:
   Watch(std::shared_ptr<RunState> run, std::uint64_t number) : run_(std::move(run)), number_(number) {}
-  void command_over(Node&) noexcept override {
+  void command_finished(engine::Work&) noexcept override {
     const std::unique_ptr<Watch> self(this);
     run_->post({.node = nullptr, .failure = nullptr, .command = number_});
   }
@@ -26,10 +26,10 @@ class RunState::Watch final : public Observer {
   std::uint64_t number_;
 };
 
-Ref<DeviceState> device_for(const OperationNode& root, const RunOptions& options) {
-  if (options.stream) return options.stream.state()->device;
-  if (root.device()) return Ref<DeviceState>(root.device());
-  return Ref<DeviceState>(Device::best().state());
+Ref<engine::DeviceState> device_for(const OperationNode& root, const RunOptions& options) {
+  if (options.stream) return Access::get(options.stream)->device;
+  if (root.device()) return Ref<engine::DeviceState>(root.device());
+  return Ref<engine::DeviceState>(Access::get(Device::best()));
 }
 
 Error error_of(const std::exception_ptr& failure) {
@@ -120,7 +120,7 @@ void RunState::start() {
 }
 
 // What has been evaluated already, and only has to be waited for.
-void RunState::adopt(const Ref<Node>& command, std::exception_ptr why) {
+void RunState::adopt(const Ref<engine::Work>& command, std::exception_ptr why) {
   has_value_ = !why;
   if (why) fail(std::move(why));
   if (command) watch(command, false);
@@ -291,7 +291,7 @@ void RunState::collect() {
     new_commands_.clear();
     const Recorder::Flushed flushed = recorder_.flush(can_wait, collected_, new_commands_);
     collected_ = flushed.next_command;
-    for (const Ref<Node>& command : new_commands_) watch(command, false);
+    for (const Ref<engine::Work>& command : new_commands_) watch(command, false);
     new_commands_.clear();
     if (flushed.failure && !failure_) return fail(std::make_exception_ptr(Error(flushed.failure)));
     if (!flushed.is_short) return;
@@ -304,7 +304,7 @@ void RunState::collect() {
   }
 }
 
-void RunState::watch(const Ref<Node>& command, bool is_foreign) {
+void RunState::watch(const Ref<engine::Work>& command, bool is_foreign) {
   const std::uint64_t number = ++last_command_;
   if (!command->is_settled()) {
     {
@@ -401,10 +401,10 @@ bool RunState::try_end(std::unique_lock<std::mutex>& lock) {
   std::vector<Run::Observer*> told;
   lock.lock();
   told.swap(observers_);
-  const std::optional<Timer::Key> deadline = std::exchange(deadline_, std::nullopt);
+  const std::optional<engine::Timer::Key> deadline = std::exchange(deadline_, std::nullopt);
   is_over_.store(true, std::memory_order_release);
   lock.unlock();
-  if (deadline) Timer::instance().remove(*deadline);
+  if (deadline) engine::Timer::instance().remove(*deadline);
   changed_.notify_all();
   for (Run::Observer* observer : told) observer->run_over();
   return true;
@@ -428,8 +428,8 @@ void RunState::run(const KernelWork& work) { recorder_.add(work); }
 TensorHandle RunState::upload(const Shape& shape, DType dtype, std::span<const std::byte> bytes,
                               std::shared_ptr<const void> owner) {
   recorder_.check_room(bytes.size());
-  Buffer buffer = allocate(*device_, shape, dtype, false);
-  Storage* storage = buffer.view()->storage;
+  Buffer buffer = engine::allocate(*device_, shape, dtype, false);
+  engine::Storage* storage = Access::get(buffer)->storage;
   recorder_.submit_host({.label = "write",
                          .storage = storage,
                          .writes = true,
@@ -445,7 +445,7 @@ bool RunState::download(const TensorHandle& tensor, std::span<std::byte> to, Ope
   collect();
   if (failure_ || is_starved_) return false;
   const Buffer buffer = tensor.buffer();  // which the node keeps until it has its copy
-  Storage* storage = buffer.view()->storage;
+  engine::Storage* storage = Access::get(buffer)->storage;
   recorder_.submit_host(
       {.label = "read", .storage = storage, .bytes = static_cast<std::int64_t>(to.size()), .function = [storage, to] {
          storage->device->driver->download(to, storage->block.address);
@@ -475,7 +475,7 @@ void RunState::expect_sound(const TensorHandle& tensor) {
   const TensorState::Contents contents = tensor.state()->memory().contents();
   if (contents.failure) throw Error(contents.failure);
   if (!contents.buffer) return;
-  Storage& storage = *contents.buffer.view()->storage;
+  engine::Storage& storage = *Access::get(contents.buffer)->storage;
   core::FailurePtr poison;
   {
     const std::scoped_lock lock(storage.device->order);
@@ -507,7 +507,9 @@ void RunState::add_inner(const Run& run) {
 }
 
 void RunState::task_awaits(const OperationNode& node, const Run& run) { task_awaits(node, {run.state(), {}}); }
-void RunState::task_awaits(const OperationNode& node, const Ref<Node>& command) { task_awaits(node, {{}, command}); }
+void RunState::task_awaits(const OperationNode& node, const Ref<engine::Work>& command) {
+  task_awaits(node, {{}, command});
+}
 void RunState::task_awaits(const OperationNode& node, Awaited awaited) {
   {
     const std::scoped_lock lock(mutex_);
@@ -537,13 +539,13 @@ void RunState::waits_for(const std::shared_ptr<SharedOperation>& shared) {
 
 void RunState::step_again(OperationNode& node) { items_.emplace_back(&node, false); }
 
-void RunState::after_commands(OperationNode& node, const std::vector<Ref<Node>>& commands) {
-  for (const Ref<Node>& command : commands) watch(command, true);
+void RunState::after_commands(OperationNode& node, const std::vector<Ref<engine::Work>>& commands) {
+  for (const Ref<engine::Work>& command : commands) watch(command, true);
   park(node, false);
 }
 
-std::vector<Ref<Node>> RunState::submitted() {
-  std::vector<Ref<Node>> commands;
+std::vector<Ref<engine::Work>> RunState::submitted() {
+  std::vector<Ref<engine::Work>> commands;
   recorder_.flush();
   recorder_.flush(true, 0, commands);
   return commands;

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <tessera/operation_node.hpp>
+#include <tessera/detail/operation_node.hpp>
 
+#include "engine/device_state.hpp"
+#include "engine/schedule/timer.hpp"
 #include "operation/recorder.hpp"
-#include "runtime/device_state.hpp"
-#include "runtime/timer.hpp"
 
 #include <chrono>
 #include <condition_variable>
@@ -34,12 +34,12 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   static std::shared_ptr<RunState> create(NodePtr root, RunOptions options);
 
   void start();
-  void adopt(const Ref<Node>& command, std::exception_ptr why);
+  void adopt(const Ref<engine::Work>& command, std::exception_ptr why);
 
   // What Run offers.
   Status poll();
   bool is_over() const noexcept { return is_over_.load(std::memory_order_acquire); }
-  bool wait(Clock::time_point until);
+  bool wait(engine::Clock::time_point until);
   bool cancel(Errc reason, std::string_view why);
   void cancel_after(std::chrono::nanoseconds time);
   bool add_observer(Run::Observer& observer);
@@ -62,12 +62,14 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   void on_stop(std::function<void()> function) override;
   void expect_sound(const TensorHandle& tensor) override;
   RunOptions inner_options() override;
-  DeviceState& device() override { return *device_; }
-  bool runs_on(const DeviceState& device) override { return &device == device_.get() || options_.keeps_to_stream; }
+  engine::DeviceState& device() override { return *device_; }
+  bool runs_on(const engine::DeviceState& device) override {
+    return &device == device_.get() || options_.keeps_to_stream;
+  }
   std::shared_ptr<Evaluation> share() override { return shared_from_this(); }
   void add_inner(const Run& run) override;
   void task_awaits(const OperationNode& node, const Run& run) override;
-  void task_awaits(const OperationNode& node, const Ref<Node>& command) override;
+  void task_awaits(const OperationNode& node, const Ref<engine::Work>& command) override;
 
   // For SharedOperation. The pumping thread steps its parts; waits for what another run makes; stops, if it was to be
   // when nobody else waits for what it makes.
@@ -76,9 +78,9 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   void stop_if_asked();
   bool is_stopping() const noexcept { return is_stopping_.load(std::memory_order_acquire); }
   // The pumping thread: the node's step is called again when these commands are over, however they ended.
-  void after_commands(OperationNode& node, const std::vector<Ref<Node>>& commands);
+  void after_commands(OperationNode& node, const std::vector<Ref<engine::Work>>& commands);
   // Any thread: all that was recorded is submitted; the commands so far.
-  std::vector<Ref<Node>> submitted();
+  std::vector<Ref<engine::Work>> submitted();
 
  private:
   struct Item {
@@ -100,7 +102,7 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   // What a task in it waits for: one of them.
   struct Awaited {
     std::weak_ptr<RunState> run;
-    Ref<Node> command;
+    Ref<engine::Work> command;
   };
   struct Stop {
     Errc reason;
@@ -128,7 +130,7 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   void collect();
   bool is_moving();
   void look_again();
-  void watch(const Ref<Node>& command, bool is_foreign);
+  void watch(const Ref<engine::Work>& command, bool is_foreign);
   void unpark();
   void park(OperationNode& node, bool has_work);
   bool is_waiting_for(std::uint64_t up_to) const;
@@ -145,21 +147,21 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   template <class F>
   bool visit_inner(F&& visit);
   bool try_end(std::unique_lock<std::mutex>& lock);
-  std::shared_ptr<Scheduler> helpless_scheduler();
+  std::shared_ptr<engine::Scheduler> helpless_scheduler();
   void task_awaits(const OperationNode& node, Awaited awaited);
-  bool find_awaited(std::shared_ptr<RunState>* run, Ref<Node>* command, std::uint64_t* change);
-  Ref<Node> find_command(std::uint64_t* number, std::shared_ptr<RunState>* owner);
+  bool find_awaited(std::shared_ptr<RunState>* run, Ref<engine::Work>* command, std::uint64_t* change);
+  Ref<engine::Work> find_command(std::uint64_t* number, std::shared_ptr<RunState>* owner);
 
   NodePtr root_;
   RunOptions options_;
-  Ref<DeviceState> device_;
+  Ref<engine::DeviceState> device_;
   Recorder recorder_;
 
   // The pumping thread's.
   std::vector<Item> items_;
   std::vector<Parked> parked_;
   std::vector<OperationNode*> works_;  // to be done when the pumping is over
-  std::vector<Ref<Node>> new_commands_;
+  std::vector<Ref<engine::Work>> new_commands_;
   std::size_t collected_ = 0;  // commands of the recorder that are watched
   std::uint64_t last_command_ = 0;
   std::size_t held_ = 0;    // nodes that wait for something outside
@@ -178,7 +180,7 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   bool is_pumping_ = true;
   struct Outstanding {
     std::uint64_t number;
-    Ref<Node> command;
+    Ref<engine::Work> command;
     bool is_foreign;
   };
   std::vector<Outstanding> outstanding_;
@@ -195,7 +197,7 @@ class RunState final : public Evaluation, public std::enable_shared_from_this<Ru
   std::atomic<std::size_t> working_{0};                         // functions of the program's that run or are about to
   std::atomic<bool> is_stopping_{false};  // it was stopped or has failed: functions that have not begun do not begin
   std::vector<Run::Observer*> observers_;
-  std::optional<Timer::Key> deadline_;
+  std::optional<engine::Timer::Key> deadline_;
   std::atomic<bool> is_over_{false};
   std::optional<std::stop_callback<std::function<void()>>> on_stop_;
 };
@@ -220,9 +222,9 @@ constexpr std::chrono::milliseconds longest_wait{5};
 // Before this thread waits: it pumps the runs that it has put off.
 void catch_up();
 // Where an operation runs.
-Ref<DeviceState> device_for(const OperationNode& root, const RunOptions& options);
+Ref<engine::DeviceState> device_for(const OperationNode& root, const RunOptions& options);
 // The stream of an operation that names none (streams.cpp).
-Stream stream_for(DeviceState& device, const RunOptions& options);
+Stream stream_for(engine::DeviceState& device, const RunOptions& options);
 // Whether the program has chosen how. Else nobody can see the streams, and a call by itself can do without.
 bool has_stream_policy() noexcept;
 

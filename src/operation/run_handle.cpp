@@ -2,9 +2,9 @@
 #include <tessera/error.hpp>
 
 #include "core/text.hpp"
-#include "operation/direct.hpp"
+#include "engine/stream_state.hpp"
+#include "operation/inline_evaluation.hpp"
 #include "operation/run.hpp"
-#include "runtime/stream_state.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -16,7 +16,7 @@ namespace {
 // Whether it is a part of another operation, whose stream it gets, but is to run on another device than that.
 bool is_of_other_device(const OperationNode& root, const RunOptions& options) {
   return options.stream && !options.keeps_to_stream && root.device() &&
-         root.device() != options.stream.state()->device.get();
+         root.device() != Access::get(options.stream)->device.get();
 }
 
 }  // namespace
@@ -50,16 +50,16 @@ Status Run::poll() const {
 }
 bool Run::is_state_over() const noexcept { return state_->is_over(); }
 void Run::wait() const {
-  if (RunState* state = state_of(*this, "wait")) state->wait(Clock::time_point::max());
+  if (RunState* state = state_of(*this, "wait")) state->wait(engine::Clock::time_point::max());
 }
 bool Run::wait_seconds(std::chrono::duration<double> timeout) const {
   constexpr std::chrono::duration<double> for_ever = std::chrono::hours(24 * 365 * 100);
   RunState* state = state_of(*this, "wait_for");
   if (!state) return true;
-  auto until = Clock::time_point::max();
+  auto until = engine::Clock::time_point::max();
   if (timeout < for_ever) {
     const auto rest = std::max(timeout, std::chrono::duration<double>::zero());
-    until = Clock::now() + std::chrono::ceil<Clock::duration>(rest);
+    until = engine::Clock::now() + std::chrono::ceil<engine::Clock::duration>(rest);
   }
   return state->wait(until);
 }

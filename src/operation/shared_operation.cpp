@@ -1,4 +1,4 @@
-#include <tessera/operation_node.hpp>
+#include <tessera/detail/operation_node.hpp>
 
 #include "operation/run.hpp"
 
@@ -21,7 +21,7 @@ struct SharedOperation::Joint final : OperationNode {
 SharedOperation::SharedOperation(NodePtr source) : joint_(new Joint(*this)) { joint_->add_child(std::move(source)); }
 SharedOperation::~SharedOperation() = default;
 
-DeviceState* SharedOperation::device() const noexcept { return joint_->device(); }
+engine::DeviceState* SharedOperation::device() const noexcept { return joint_->device(); }
 std::uint32_t SharedOperation::depth() const noexcept { return joint_->depth() + 1; }
 
 std::unique_lock<std::mutex> SharedOperation::join(Evaluation& evaluation, OperationNode& part,
@@ -39,8 +39,8 @@ std::unique_lock<std::mutex> SharedOperation::join(Evaluation& evaluation, Opera
     if (is_mine || !maker_) return lock;
     const std::shared_ptr<RunState> maker = maker_;
     lock.unlock();
-    std::vector<Ref<Node>> commands = maker->submitted();
-    std::erase_if(commands, [](const Ref<Node>& command) { return command->is_settled(); });
+    std::vector<Ref<engine::Work>> commands = maker->submitted();
+    std::erase_if(commands, [](const Ref<engine::Work>& command) { return command->is_settled(); });
     if (!commands.empty()) {
       run.after_commands(part, commands);
     } else {

@@ -2,8 +2,8 @@
 #include <tessera/error.hpp>
 
 #include "core/text.hpp"
+#include "engine/submission.hpp"
 #include "operation/run.hpp"
-#include "runtime/submit.hpp"
 
 #include <algorithm>
 #include <span>
@@ -40,7 +40,7 @@ bool RunState::cancel(Errc reason, std::string_view why) {
 // what it has waited for. Later, if it makes what others want. False if it was before.
 bool RunState::mark_stopped(Errc reason, std::string_view why, std::vector<std::shared_ptr<RunState>>& inner,
                             std::vector<std::shared_ptr<RunState>>& makers) {
-  std::vector<Ref<Node>> commands;
+  std::vector<Ref<engine::Work>> commands;
   std::vector<std::function<void()>> stops;
   std::vector<std::shared_ptr<const void>> seen;  // go after the lock
   std::vector<std::shared_ptr<SharedOperation>> awaited;
@@ -64,8 +64,8 @@ bool RunState::mark_stopped(Errc reason, std::string_view why, std::vector<std::
     }
     stops.swap(stops_);
   }
-  for (const Ref<Node>& command : commands) {
-    if (!detail::cancel(*command, reason, why)) detail::ask_to_stop(*command);
+  for (const Ref<engine::Work>& command : commands) {
+    if (!engine::cancel(*command, reason, why)) engine::ask_to_stop(*command);
   }
   for (const std::shared_ptr<SharedOperation>& shared : awaited) {
     if (!shared) continue;
@@ -132,7 +132,7 @@ void RunState::on_stop(std::function<void()> function) {
 void RunState::cancel_after(std::chrono::nanoseconds time) {
   const std::scoped_lock lock(mutex_);
   if (is_over()) return;
-  deadline_ = Timer::instance().at(from_now(time), [state = weak_from_this(), time] {
+  deadline_ = engine::Timer::instance().at(engine::from_now(time), [state = weak_from_this(), time] {
     const std::shared_ptr<RunState> shared = state.lock();
     if (!shared) return;
     const double milliseconds = std::chrono::duration<double, std::milli>(time).count();

@@ -14,14 +14,15 @@ StreamPolicy::~StreamPolicy() = default;
 
 namespace {
 
-using detail::DeviceState;
+using detail::Access;
+using detail::engine::DeviceState;
 
 // Streams of the devices that it has seen, by some number.
 class Streams {
  public:
   Stream of(const Device& device, std::uint64_t number) {
     const std::scoped_lock lock(mutex_);
-    Stream& stream = streams_[{device.state(), number}];
+    Stream& stream = streams_[{Access::get(device), number}];
     if (!stream) stream = device.stream();
     return stream;
   }
@@ -84,7 +85,7 @@ namespace detail {
 
 bool has_stream_policy() noexcept { return policy().is_chosen.load(std::memory_order_relaxed); }
 
-Stream stream_for(DeviceState& device, const RunOptions& options) {
+Stream stream_for(engine::DeviceState& device, const RunOptions& options) {
   const std::uint64_t task = options.task ? options.task->id : 0;
   Policy& current = policy();
   if (current.is_chosen.load(std::memory_order_relaxed)) {
@@ -93,7 +94,7 @@ Stream stream_for(DeviceState& device, const RunOptions& options) {
       const std::scoped_lock lock(current.mutex);
       chosen = current.chosen;
     }
-    if (chosen) return chosen->stream_for(Device(Ref<DeviceState>(&device)), task);
+    if (chosen) return chosen->stream_for(Access::make<Device>(Ref<engine::DeviceState>(&device)), task);
   }
   const std::shared_ptr<OperationCache> cache = OperationCache::of(device);
   if (!cache) return {};

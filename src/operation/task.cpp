@@ -1,7 +1,7 @@
 #include <tessera/task.hpp>
 
+#include "engine/submission.hpp"
 #include "operation/run.hpp"
-#include "runtime/submit.hpp"
 
 #include <atomic>
 #include <coroutine>
@@ -65,7 +65,7 @@ void SyncDriver::awaits(const Run& run) {
   changed_.notify_all();
 }
 
-void SyncDriver::awaits(const Ref<Node>& command) {
+void SyncDriver::awaits(const Ref<engine::Work>& command) {
   const std::scoped_lock lock(mutex_);
   run_ = {};
   command_ = command;
@@ -87,11 +87,11 @@ void SyncDriver::wait() {
     if (changes_ != seen) {
       seen = changes_;
       const Run run = run_;
-      const Ref<Node> command = command_;
+      const Ref<engine::Work> command = command_;
       lock.unlock();
       // And works for it.
       if (run) run.wait();
-      const bool is_settled = !command || detail::wait(*command, Clock::now() + longest_wait);
+      const bool is_settled = !command || engine::wait(*command, engine::Clock::now() + longest_wait);
       lock.lock();
       if (!is_settled && changes_ == seen) --seen;  // a task that was stopped waits for it no longer
     } else {

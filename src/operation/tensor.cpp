@@ -16,7 +16,7 @@ void release(TensorState* state) noexcept {
 }
 
 TensorState::TensorState(Buffer memory)
-    : device(memory.view()->storage->device.get()),
+    : device(Access::get(memory)->storage->device.get()),
       shape(memory.shape()),
       dtype(memory.dtype()),
       is_plain_(true),
@@ -48,7 +48,7 @@ void TensorState::settle(const Recorder& recorder, const Buffer& memory, const c
   if (memory) contents_.buffer = memory;
   if (why) contents_.failure = why;
   if (recorder_.get() == &recorder) dropped.swap(recorder_);
-  if (!contents_.buffer && !kept_device_) kept_device_ = Ref<DeviceState>(device);
+  if (!contents_.buffer && !kept_device_) kept_device_ = Ref<engine::DeviceState>(device);
   if (!recorder_ && contents_.buffer && !contents_.failure) is_plain_.store(true, std::memory_order_release);
 }
 
@@ -62,8 +62,8 @@ TensorState& state_of(const Ref<TensorState>& state, std::string_view call) {
 }  // namespace
 
 TensorHandle::TensorHandle(const Buffer& buffer, DType dtype) {
-  const View& view = view_of(buffer, "Tensor");
-  if (!view.storage->placeholder.empty()) throw Error(unusable("[Tensor] the buffer", *view.storage));
+  const engine::View& view = engine::view_of(buffer, "Tensor");
+  if (!view.storage->placeholder.empty()) throw Error(engine::unusable("[Tensor] the buffer", *view.storage));
   if (view.dtype != dtype) {
     throw Error(Errc::dtype_mismatch, text("[Tensor] the buffer is ", describe(view), ", not ", to_string(dtype)));
   }
@@ -92,8 +92,10 @@ Buffer TensorHandle::buffer() const {
   return &memory == &state ? contents.buffer : contents.buffer.reshape(state.shape);
 }
 
-DeviceState* TensorHandle::device_state() const noexcept { return state_ ? state_->device : nullptr; }
-Device TensorHandle::device() const { return Device(Ref<DeviceState>(state_of(state_, "device").device)); }
+engine::DeviceState* TensorHandle::device_state() const noexcept { return state_ ? state_->device : nullptr; }
+Device TensorHandle::device() const {
+  return Access::make<Device>(Ref<engine::DeviceState>(state_of(state_, "device").device));
+}
 
 void check_value_count(std::size_t count, const Shape& shape) {
   if (static_cast<std::int64_t>(count) == shape.elements()) return;

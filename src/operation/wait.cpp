@@ -1,9 +1,9 @@
 // Threads that wait for a run, and help with what it waits for.
 #include <tessera/error.hpp>
 
+#include "engine/schedule/scheduler.hpp"
+#include "engine/submission.hpp"
 #include "operation/run.hpp"
-#include "runtime/scheduler.hpp"
-#include "runtime/submit.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -14,7 +14,7 @@ Status RunState::poll() {
   if (!is_over()) {
     device_->scheduler->polled();
     std::shared_ptr<RunState> run;
-    Ref<Node> command;
+    Ref<engine::Work> command;
     std::uint64_t change = 0;
     if (find_awaited(&run, &command, &change)) {
       if (run) {
@@ -40,8 +40,8 @@ std::vector<std::shared_ptr<RunState>> RunState::unfinished_inner() {
 }
 
 // A command of this run, or of one inside of it, that somebody can help with.
-Ref<Node> RunState::find_command(std::uint64_t* number, std::shared_ptr<RunState>* owner) {
-  Ref<Node> found;
+Ref<engine::Work> RunState::find_command(std::uint64_t* number, std::shared_ptr<RunState>* owner) {
+  Ref<engine::Work> found;
   visit_inner([&](RunState& run) {
     const std::scoped_lock lock(run.mutex_);
     if (run.outstanding_.empty()) return false;
@@ -54,8 +54,8 @@ Ref<Node> RunState::find_command(std::uint64_t* number, std::shared_ptr<RunState
 }
 
 // A scheduler of this run, or of one inside of it, where nobody else may run what this thread waits for.
-std::shared_ptr<Scheduler> RunState::helpless_scheduler() {
-  std::shared_ptr<Scheduler> found;
+std::shared_ptr<engine::Scheduler> RunState::helpless_scheduler() {
+  std::shared_ptr<engine::Scheduler> found;
   visit_inner([&](RunState& run) {
     if (!run.device_->scheduler->must_help()) return false;
     found = run.device_->scheduler;
@@ -65,7 +65,7 @@ std::shared_ptr<Scheduler> RunState::helpless_scheduler() {
 }
 
 // What a task waits for and is not over: a run or a command.
-bool RunState::find_awaited(std::shared_ptr<RunState>* run, Ref<Node>* command, std::uint64_t* change) {
+bool RunState::find_awaited(std::shared_ptr<RunState>* run, Ref<engine::Work>* command, std::uint64_t* change) {
   std::vector<std::shared_ptr<RunState>> over;  // go after the lock
   const std::scoped_lock lock(mutex_);
   *change = awaits_;
@@ -78,7 +78,7 @@ bool RunState::find_awaited(std::shared_ptr<RunState>* run, Ref<Node>* command, 
   return false;
 }
 
-bool RunState::wait(Clock::time_point until) {
+bool RunState::wait(engine::Clock::time_point until) {
   constexpr auto look_again = std::chrono::microseconds(50);
   catch_up();
   while (!is_over()) {
@@ -89,8 +89,8 @@ bool RunState::wait(Clock::time_point until) {
     }
     std::uint64_t number = 0;
     std::shared_ptr<RunState> owner;
-    if (const Ref<Node> command = find_command(&number, &owner)) {
-      if (!detail::wait(*command, until)) return is_over();
+    if (const Ref<engine::Work> command = find_command(&number, &owner)) {
+      if (!engine::wait(*command, until)) return is_over();
       // Its end is on its way to the run.
       std::unique_lock lock(owner->mutex_);
       owner->changed_.wait(lock, [&] {
@@ -98,18 +98,18 @@ bool RunState::wait(Clock::time_point until) {
       });
       continue;
     }
-    const std::shared_ptr<Scheduler> helpless = helpless_scheduler();
+    const std::shared_ptr<engine::Scheduler> helpless = helpless_scheduler();
     if (helpless && helpless->run_one()) continue;
     std::shared_ptr<RunState> run;
-    Ref<Node> awaited;
+    Ref<engine::Work> awaited;
     std::uint64_t change = 0;
     if (find_awaited(&run, &awaited, &change)) {
       if (run) {
         run->wait(until);
       } else {
-        detail::wait(*awaited, std::min<Clock::time_point>(until, Clock::now() + longest_wait));
+        engine::wait(*awaited, std::min<engine::Clock::time_point>(until, engine::Clock::now() + longest_wait));
       }
-      if (until != Clock::time_point::max() && Clock::now() >= until) return is_over();
+      if (until != engine::Clock::time_point::max() && engine::Clock::now() >= until) return is_over();
       continue;
     }
     std::unique_lock lock(mutex_);
@@ -118,8 +118,8 @@ bool RunState::wait(Clock::time_point until) {
     };
     if (helpless) {
       changed_.wait_for(lock, look_again, is_changed);
-      if (Clock::now() >= until) return is_over();
-    } else if (until == Clock::time_point::max()) {
+      if (engine::Clock::now() >= until) return is_over();
+    } else if (until == engine::Clock::time_point::max()) {
       changed_.wait(lock, is_changed);
     } else if (!changed_.wait_until(lock, until, is_changed)) {
       return is_over();

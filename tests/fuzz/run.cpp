@@ -2,7 +2,7 @@
 
 #include "compile/compile.hpp"
 #include "core/random.hpp"
-#include "driver/cpu/parts.hpp"
+#include "driver/cpu/split_reduction.hpp"
 #include "ir/arithmetic.hpp"
 #include "ir/interpret.hpp"
 

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "compile/analysis.hpp"
 #include "compile/gpu/dialect.hpp"
 #include "compile/gpu/source.hpp"
+#include "compile/passes/value_analysis.hpp"
 #include "core/text.hpp"
 #include "ir/ir.hpp"
 

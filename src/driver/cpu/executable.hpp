@@ -1,7 +1,7 @@
 #pragma once
 
 #include "compile/compile.hpp"
-#include "driver/cpu/parts.hpp"
+#include "driver/cpu/split_reduction.hpp"
 #include "driver/driver.hpp"
 #include "ir/ir.hpp"
 

@@ -5,7 +5,7 @@
 #include "compile/dump.hpp"
 #include "core/text.hpp"
 #include "driver/gpu/exit_safe_driver.hpp"
-#include "driver/gpu/words.hpp"
+#include "driver/gpu/split_64bit.hpp"
 #include "ir/analysis.hpp"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tessera/device.hpp>
+#include <tessera/device_info.hpp>
 
 #include "driver/gpu/opencl/functions.hpp"
 

@@ -1,6 +1,6 @@
 #include <tessera/error.hpp>
 
-#include "compile/spirv.hpp"
+#include "compile/gpu/glsl/spirv.hpp"
 #include "core/text.hpp"
 #include "driver/gpu/api.hpp"
 #include "driver/gpu/vulkan/memory.hpp"

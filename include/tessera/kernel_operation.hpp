@@ -1,0 +1,68 @@
+#pragma once
+
+#include <tessera/combinators.hpp>
+#include <tessera/detail/operation_kernel.hpp>
+#include <tessera/device_operation.hpp>
+#include <tessera/shape.hpp>
+#include <tessera/tile.hpp>
+
+#include <memory>
+#include <tuple>
+#include <utility>
+
+// Kernels that are called with operations: for operation.hpp.
+namespace tessera {
+
+template <class Tuple, class... Param>
+class [[nodiscard]] KernelOperation
+    : public DeviceOperation<std::tuple_element_t<detail::output_of<Param...>(), Tuple>> {
+ public:
+  using Output = std::tuple_element_t<detail::output_of<Param...>(), Tuple>;
+  using DeviceOperation<Output>::DeviceOperation;
+
+  // All of the values, as operations of their own.
+  auto unzip() && {
+    const detail::TypedNodePtr<Output> node = this->take_node();
+    return DeviceOperation<Tuple>(static_cast<detail::KernelNode<Tuple, Param...>&>(*node).take_all()).unzip();
+  }
+  template <class Operation = KernelOperation>
+  auto unzip() & {
+    static_assert(detail::never<Operation>, "an operation is used up: write std::move(operation).unzip(...)");
+  }
+};
+
+namespace detail {
+
+template <class... Param, class... Op>
+auto call_kernel(const tile::KernelOf<Param...>& kernel, std::unique_ptr<const Shape> grid, Op&&... operations) {
+  using Tuple = std::tuple<OperationValue<Op>...>;
+  constexpr bool fits =
+      check_arguments(static_cast<const tile::KernelOf<Param...>*>(nullptr), static_cast<const Tuple*>(nullptr));
+  if constexpr (fits) {
+    using Called = KernelOperation<Tuple, Param...>;
+    return Called(TypedNodePtr<typename Called::Output>(
+        new KernelNode<Tuple, Param...>(known(kernel), std::move(grid), std::forward<Op>(operations)...)));
+  } else {
+    return zip(std::forward<Op>(operations)...);
+  }
+}
+
+}  // namespace detail
+
+template <class... Param>
+template <class... Op>
+auto GridKernel<Param...>::operator()(Op&&... operations) const {
+  return detail::call_kernel(kernel, std::make_unique<const Shape>(grid), std::forward<Op>(operations)...);
+}
+
+template <class... Param>
+GridKernel<Param...> tile::KernelOf<Param...>::grid(const Shape& counts) const {
+  return {*this, counts};
+}
+template <class... Param>
+template <class... Op>
+auto tile::KernelOf<Param...>::operator()(Op&&... operations) const {
+  return tessera::detail::call_kernel(*this, nullptr, std::forward<Op>(operations)...);
+}
+
+}  // namespace tessera

@@ -1,0 +1,143 @@
+#include "compile/cpu/host.hpp"
+
+#include <tessera/error.hpp>
+
+#include "core/text.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <string_view>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#else
+#include <sys/auxv.h>
+#endif
+
+namespace tessera::compile {
+
+namespace {
+
+constexpr std::array<std::string_view, 3> level_names = {"sse2", "avx2", "avx512"};  // as VectorLevel counts them
+
+// Streams would take longer than all the rest here.
+std::string hex(std::uint64_t number) {
+  std::array<char, 16> digits{};
+  return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), number, 16).ptr};
+}
+
+#if defined(__x86_64__)
+
+struct Leaf {
+  std::uint32_t a = 0, b = 0, c = 0, d = 0;
+};
+
+// A virtual machine takes some 5 µs a leaf, so only few are asked for.
+Leaf cpuid(std::uint32_t number) {
+  Leaf leaf;
+  __cpuid_count(number, 0, leaf.a, leaf.b, leaf.c, leaf.d);
+  return leaf;
+}
+
+// Which registers the system saves at a thread switch.
+std::uint64_t saved_registers() {
+  std::uint32_t low = 0;
+  std::uint32_t high = 0;
+  __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return std::uint64_t{high} << 32 | low;
+}
+
+constexpr bool all(std::uint64_t word, std::uint64_t bits) { return (word & bits) == bits; }
+
+Host detect() {
+  const Leaf vendor = cpuid(0);
+  const Leaf basic = cpuid(1);
+  const Leaf more = vendor.a >= 7 ? cpuid(7) : Leaf{};
+  const Leaf extended = cpuid(0x80000001);
+  const std::uint64_t saved = all(basic.c, bit_OSXSAVE) ? saved_registers() : 0;
+
+  Host host{.description = "x86"};
+  if (all(saved, 0x6) && all(basic.c, bit_AVX | bit_FMA | bit_F16C | bit_MOVBE) &&
+      all(more.b, bit_AVX2 | bit_BMI | bit_BMI2) && all(extended.c, bit_LZCNT)) {
+    host.level = VectorLevel::avx2;
+    constexpr std::uint32_t v4 = bit_AVX512F | bit_AVX512BW | bit_AVX512CD | bit_AVX512DQ | bit_AVX512VL;
+    if (all(saved, 0xe6) && all(more.b, v4)) host.level = VectorLevel::avx512;
+    host.has_vnni = host.level == VectorLevel::avx512 && all(more.c, bit_AVX512VNNI);
+    host.has_vbmi = host.level == VectorLevel::avx512 && all(more.c, bit_AVX512VBMI);
+  }
+  // basic.b has the number of the core in it, and is left out.
+  for (const std::uint64_t word :
+       {std::uint64_t{vendor.b}, std::uint64_t{basic.a}, std::uint64_t{basic.c}, std::uint64_t{basic.d},
+        std::uint64_t{more.b}, std::uint64_t{more.c}, std::uint64_t{more.d}, std::uint64_t{extended.c},
+        std::uint64_t{extended.d}, saved}) {
+    host.description += ' ' + hex(word);
+  }
+  return host;
+}
+
+void set_widths(Host& host) {
+  host.has_fma = host.level >= VectorLevel::avx2;
+  host.vector_bits = host.level == VectorLevel::avx512 ? 512 : host.level == VectorLevel::avx2 ? 256 : 128;
+  host.vector_registers = host.level == VectorLevel::avx512 ? 32 : 16;
+}
+
+#else
+
+Host detect() { return {.description = "hwcap " + hex(getauxval(AT_HWCAP)) + ' ' + hex(getauxval(AT_HWCAP2))}; }
+
+void set_widths(Host& host) {
+  host.has_fma = true;
+  host.vector_registers = 32;
+}
+
+#endif
+
+// Of the last cache that a core can fill. The system's word for it, not the C library's: that one adds up the caches of
+// all the clusters of an AMD processor, of which a core fills one (256 MiB instead of 32).
+std::int64_t last_cache_bytes() {
+  std::int64_t last = 0;
+  for (int index = 0;; ++index) {
+    std::ifstream file(core::text("/sys/devices/system/cpu/cpu0/cache/index", index, "/size"));
+    std::int64_t kilobytes = 0;  // "32768K"
+    if (!(file >> kilobytes)) break;
+    last = std::max(last, kilobytes << 10);
+  }
+  return last != 0 ? last : sysconf(_SC_LEVEL3_CACHE_SIZE);
+}
+
+}  // namespace
+
+Host detect_host(const char* cap) {
+  Host host = detect();
+  if (cap && *cap) {
+    const auto* name = std::find(level_names.begin(), level_names.end(), cap);
+    if (name == level_names.end()) {
+      throw Error(Errc::invalid_argument,
+                  core::text("TESSERA_CPU_FEATURES is '", cap, "'; it can be sse2, avx2 or avx512"));
+    }
+    host.level = std::min(host.level, static_cast<VectorLevel>(name - level_names.begin()));
+    host.capped = true;
+    host.has_vnni = host.has_vbmi = false;
+    host.description = core::text("x86 capped to ", level_names[static_cast<std::size_t>(host.level)]);
+  }
+  set_widths(host);
+  return host;
+}
+
+std::int64_t streaming_bytes() {
+  static const std::int64_t bytes = std::clamp(last_cache_bytes() / 2, least_streaming_bytes, most_streaming_bytes);
+  return bytes;
+}
+
+const Host& host() {
+  // Never destroyed: workers may still compile while the process ends.
+  static const Host& found = *new Host(detect_host(std::getenv("TESSERA_CPU_FEATURES")));
+  return found;
+}
+
+}  // namespace tessera::compile

@@ -1,0 +1,170 @@
+#include "engine/device_queue.hpp"
+
+#include <tessera/error.hpp>
+
+#include "core/text.hpp"
+#include "engine/device_state.hpp"
+#include "engine/launch_sequence.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace tessera::detail::engine {
+
+namespace {
+
+thread_local const Work* attended = nullptr;
+
+}  // namespace
+
+DeviceQueue::Attended::Attended(const Work& node) noexcept { attended = &node; }
+DeviceQueue::Attended::~Attended() { attended = nullptr; }
+
+// What the watching thread shares with the queue, which may go first.
+struct DeviceQueue::Watch {
+  explicit Watch(driver::Driver& of) : driver(of) {}
+
+  struct Flight {
+    std::uint64_t number;
+    Work* node;
+    int attendants = 0;  // threads that wait for the device to be done with it
+  };
+
+  // Whether nobody else will end the first one when the device is done with it. Under the mutex.
+  bool needs_watcher() const {
+    return !flights.empty() && flights.front().number <= unattended && flights.front().attendants == 0;
+  }
+  // Null if it has ended. Under the mutex.
+  Flight* find(std::uint64_t number) {
+    const auto found = std::ranges::lower_bound(flights, number, {}, &Flight::number);
+    return found != flights.end() && found->number == number ? &*found : nullptr;
+  }
+
+  driver::Driver& driver;  // used only while something is under way, which keeps the device
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Flight> flights;    // by number
+  std::uint64_t unattended = 0;  // the greatest number that nobody has promised to wait for
+  bool has_thread = false;
+  bool is_over = false;
+};
+
+DeviceQueue::DeviceQueue(driver::Driver& driver) : watch_(std::make_shared<Watch>(driver)) {}
+
+DeviceQueue::~DeviceQueue() {
+  const std::scoped_lock lock(watch_->mutex);
+  watch_->is_over = true;
+  watch_->changed.notify_all();
+}
+
+std::uint64_t DeviceQueue::start_on_device(Work& node) {
+  driver::Driver& driver = watch_->driver;
+  if (!node.batch) return driver.start({&node.launch, 1});
+  return node.batch->start(driver);
+}
+
+core::FailurePtr DeviceQueue::start(Work& node) noexcept {
+  const auto failed = [&](Errc code, std::string_view why) {
+    return core::make_failure(code, core::text(node.describe(), " failed: ", why));
+  };
+  try {
+    // Compiled first, while others may go on.
+    if (node.batch) {
+      node.batch->prepare(watch_->driver);
+    } else {
+      watch_->driver.pieces(node.launch);
+    }
+    bool needs_watcher = false;
+    std::function<void()> later;
+    Ref<DeviceState> device;
+    {
+      // Numbers and flights in one order.
+      const std::scoped_lock lock(watch_->mutex);
+      const std::uint64_t number = start_on_device(node);
+      node.flight.store(number, std::memory_order_release);
+      // Of a batch it is the run that is waited for, which cannot be over before it.
+      if (node.batch) node.join->flight.store(number, std::memory_order_release);
+      watch_->flights.push_back({number, &node});
+      if (node.batch) later = node.batch->work_for_later(watch_->driver);
+      if (later) device = node.device;
+      if (attended != &node) {
+        watch_->unattended = number;
+        needs_watcher = true;
+        if (!watch_->has_thread) {
+          std::thread(run, watch_).detach();
+          watch_->has_thread = true;
+        }
+      }
+    }
+    // From here on the node may be over.
+    if (needs_watcher) watch_->changed.notify_one();
+    if (later) leave_to_worker(*device, "preparation", std::move(later), Priority::low);
+    return nullptr;
+  } catch (const Error& error) {
+    return failed(error.code(), error.what());
+  } catch (const std::exception& error) {
+    return failed(Errc::internal, error.what());
+  }
+}
+
+// Ends what is over. The nodes keep the device, until the last of them has ended.
+void DeviceQueue::end_those(Watch& watch, const driver::Progress& progress) noexcept {
+  while (true) {
+    Work* node = nullptr;
+    core::FailurePtr failure;
+    {
+      const std::scoped_lock lock(watch.mutex);
+      if (watch.flights.empty()) return;
+      const Watch::Flight& first = watch.flights.front();
+      if (first.number > progress.ended) {
+        if (!progress.failure) {
+          if (watch.needs_watcher()) watch.changed.notify_one();
+          return;
+        }
+        failure = progress.failure;
+      }
+      node = first.node;
+      watch.flights.pop_front();
+    }
+    if (failure) {
+      failure = core::make_failure(failure->code, core::text(node->describe(), " failed: ", failure->message));
+    }
+    if (Work* next = finish(*node, std::move(failure))) execute(*next);
+  }
+}
+
+bool DeviceQueue::attend(const Work& node, Clock::time_point until) noexcept {
+  const std::shared_ptr<Watch> watch = watch_;
+  const std::uint64_t number = node.flight.load(std::memory_order_acquire);
+  if (number == 0) return false;
+  const auto add_attendant = [&](int count) {
+    const std::scoped_lock lock(watch->mutex);
+    if (Watch::Flight* flight = watch->find(number)) flight->attendants += count;
+  };
+  add_attendant(1);
+  const driver::Progress progress = watch->driver.wait(number, until);
+  // What has not ended is the watching thread's again: end_those() tells it.
+  if (progress.ended < number) add_attendant(-1);
+  end_those(*watch, progress);
+  return node.is_settled();
+}
+
+void DeviceQueue::run(std::shared_ptr<Watch> watch) noexcept {
+  std::unique_lock lock(watch->mutex);
+  while (true) {
+    watch->changed.wait(lock, [&] { return watch->is_over || watch->needs_watcher(); });
+    if (watch->flights.empty()) return;  // it is over
+    const std::uint64_t number = watch->flights.front().number;
+    {
+      const Ref<DeviceState> device = watch->flights.front().node->device;  // keeps it while this thread uses it
+      lock.unlock();
+      end_those(*watch, watch->driver.wait(number, Clock::time_point::max()));
+    }
+    lock.lock();
+  }
+}
+
+}  // namespace tessera::detail::engine

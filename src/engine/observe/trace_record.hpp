@@ -1,0 +1,50 @@
+#pragma once
+
+#include <tessera/command.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera::detail::engine {
+
+// What the trace notes of one command on its way.
+struct TraceRecord {
+  using Clock = std::chrono::steady_clock;
+
+  Clock::time_point queued;
+  Clock::time_point started;
+  unsigned thread = 0;  // who started it
+  std::string thread_name;
+  std::vector<CommandId> waited_for;
+};
+
+// What else is known of it at its end.
+struct TraceEvent {
+  unsigned device;
+  CommandId id;  // 0: no command, but a read, write, map or free
+  std::string_view name;
+  std::int64_t bytes;
+  Status status;  // running: not the command's end, but that of a thread that helped with pieces of it
+};
+
+// Null while there is no trace.
+extern std::atomic<bool> trace_is_on;
+std::unique_ptr<TraceRecord> make_trace_record();
+inline std::unique_ptr<TraceRecord> begin_trace_record() {
+  return trace_is_on.load(std::memory_order_relaxed) ? make_trace_record() : nullptr;
+}
+// Notes the start, on this thread; and the end, which gives the record away.
+void trace_start(TraceRecord& record);
+void trace_end(TraceRecord& record, const TraceEvent& event);
+
+// Begins the trace that TESSERA_TRACE asks for, once; called when a device is made.
+void start_trace_from_environment();
+
+// What this thread is called in traces: "worker 1". Others are "thread 1", …
+void name_thread(const char* kind, unsigned number);
+
+}  // namespace tessera::detail::engine

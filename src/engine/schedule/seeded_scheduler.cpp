@@ -1,0 +1,145 @@
+#include "core/random.hpp"
+#include "engine/device_state.hpp"
+#include "engine/observe/trace_record.hpp"
+#include "engine/schedule/scheduler.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace tessera::detail::engine {
+
+namespace {
+
+thread_local const void* this_pool = nullptr;
+
+// The scheduler of simulated devices: any ready node may be next, the seed decides. See simulation.hpp.
+class SeededScheduler final : public Scheduler, public std::enable_shared_from_this<SeededScheduler> {
+ public:
+  explicit SeededScheduler(const SimulationOptions& options) : random_(options.seed), workers_(options.workers) {}
+
+  void push(Work& node) override {
+    const Ref<DeviceState> device = node.device;  // the node may be gone the moment it is in the list
+    {
+      const std::scoped_lock lock(mutex_);
+      if (threads_.size() < workers_) start();
+      ready_.push_back(&node);
+    }
+    changed_.notify_one();
+    // Nobody may be left who could run it.
+    if (device->handles == 0) last_handle_dropped();
+  }
+  bool take_back(Work& node) override {
+    const std::scoped_lock lock(mutex_);
+    return std::erase(ready_, &node) != 0;
+  }
+  bool may_continue_with(const Work&) override { return false; }
+  void share(Work&, std::int64_t) override {}
+  void withdraw(Work&) override {}
+
+  Clock::time_point help(Work& target, Clock::time_point until) override {
+    if (!must_help()) return until;
+    while (!target.is_settled()) {
+      if (Clock::now() >= until || !run_one()) break;
+    }
+    // Another thread may hold what is missing; it will not come back here to tell.
+    return std::min(until, Clock::now() + std::chrono::microseconds(200));
+  }
+  bool must_help() const override { return workers_ == 0 || this_pool == this; }
+  bool run_one() override {
+    Work* node = nullptr;
+    {
+      const std::scoped_lock lock(mutex_);
+      node = draw();
+    }
+    if (!node) return false;
+    execute(*node);
+    return true;
+  }
+  void polled() override {
+    if (workers_ == 0) run_one();
+  }
+  bool may_use_caller() const override { return false; }
+  PowerLevel power_level() const override { return level_; }
+  // Without effect: any order is allowed already, and the threads stand for nothing.
+  void set_power_level(PowerLevel level) override { level_ = level; }
+
+  void last_handle_dropped() override {
+    if (workers_ == 0)
+      while (run_one()) {
+      }
+  }
+
+  void stop() override {
+    {
+      const std::scoped_lock lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) {
+      if (thread.get_id() == std::this_thread::get_id()) {
+        thread.detach();
+      } else {
+        thread.join();
+      }
+    }
+  }
+
+ private:
+  // Under the mutex.
+  void start() {
+    while (threads_.size() < workers_) {
+      threads_.emplace_back([self = shared_from_this(), number = threads_.size() + 1] {
+        name_thread("simulated worker", static_cast<unsigned>(number));
+        self->run();
+      });
+    }
+  }
+  Work* draw() {
+    if (ready_.empty()) return nullptr;
+    std::swap(ready_[random_.below(ready_.size())], ready_.back());
+    Work* node = ready_.back();
+    ready_.pop_back();
+    return node;
+  }
+
+  void run() {
+    this_pool = this;
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return stopping_ || !ready_.empty(); });
+      if (ready_.empty()) return;
+      // Sometimes others come first, or more gets ready to choose from.
+      if (random_.below(4) == 0) {
+        lock.unlock();
+        std::this_thread::yield();
+        lock.lock();
+      }
+      Work* node = draw();
+      if (!node) continue;
+      lock.unlock();
+      execute(*node);
+      lock.lock();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  core::Random random_;
+  const unsigned workers_;
+  std::vector<Work*> ready_;
+  std::vector<std::thread> threads_;
+  bool stopping_ = false;
+  std::atomic<PowerLevel> level_{PowerLevel::nominal};
+};
+
+}  // namespace
+
+std::shared_ptr<Scheduler> make_seeded_scheduler(const SimulationOptions& options) {
+  return std::make_shared<SeededScheduler>(options);
+}
+
+}  // namespace tessera::detail::engine

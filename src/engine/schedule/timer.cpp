@@ -1,0 +1,55 @@
+#include "engine/schedule/timer.hpp"
+
+#include <thread>
+#include <utility>
+
+namespace tessera::detail::engine {
+
+Timer& Timer::instance() {
+  static auto& timer = *new Timer();  // never destroyed: its thread runs until the process ends
+  return timer;
+}
+
+Timer::Key Timer::at(Clock::time_point time, std::function<void()> call) {
+  const std::scoped_lock lock(mutex_);
+  if (idle_ == 0) start();
+  const Key key{time, ++last_number_};
+  calls_.emplace(key, std::move(call));
+  if (calls_.begin()->first == key) changed_.notify_one();
+  return key;
+}
+
+void Timer::remove(const Key& key) {
+  std::map<Key, std::function<void()>>::node_type removed;  // what it holds goes after the lock
+  const std::scoped_lock lock(mutex_);
+  removed = calls_.extract(key);
+}
+
+void Timer::start() {
+  std::thread([this] { run(); }).detach();
+  ++idle_;
+}
+
+void Timer::run() {
+  constexpr unsigned most_idle = 2;  // one keeps the time, one is back from a call
+  std::unique_lock lock(mutex_);
+  while (true) {
+    if (calls_.empty()) {
+      changed_.wait(lock);
+    } else if (const Clock::time_point time = calls_.begin()->first.first; time > Clock::now()) {
+      changed_.wait_until(lock, time);
+    } else {
+      std::function<void()> call = std::move(calls_.begin()->second);
+      calls_.erase(calls_.begin());
+      if (--idle_ == 0) start();
+      lock.unlock();
+      call();
+      call = nullptr;  // what it holds may be dropped with other locks
+      lock.lock();
+      if (idle_ >= most_idle) return;
+      ++idle_;
+    }
+  }
+}
+
+}  // namespace tessera::detail::engine

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "engine/work.hpp"
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace tessera::detail::engine {
+
+// plan::CallCache functions at their times: the deadlines and delays of the process. Its thread starts with the first
+// of them and sleeps in between. What is called may run code of the user's, which may take any time and wait for other
+// timers: as long as it does, another thread keeps the time.
+class Timer {
+ public:
+  static Timer& instance();
+
+  using Key = std::pair<Clock::time_point, std::uint64_t>;  // the time, and a number that tells calls apart
+
+  // The call must not throw.
+  Key at(Clock::time_point time, std::function<void()> call);
+  // Nothing if it has been called, or is being called.
+  void remove(const Key& key);
+
+ private:
+  void start();  // under the mutex
+  void run();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<Key, std::function<void()>> calls_;
+  std::uint64_t last_number_ = 0;
+  unsigned idle_ = 0;  // threads that keep the time
+};
+
+}  // namespace tessera::detail::engine

@@ -1,0 +1,451 @@
+#include "core/spin_lock.hpp"
+#include "engine/observe/trace_record.hpp"
+#include "engine/schedule/parker.hpp"
+#include "engine/schedule/scheduler.hpp"
+#include "engine/schedule/timer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <mutex>
+#include <sched.h>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace tessera::detail::engine {
+
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+// An idle worker looks for work this long before it sleeps: about what falling asleep and waking up costs (4 to 10 µs
+// here), twice.
+constexpr auto search_time = microseconds(20);
+// A waiting thread sleeps after this long without anything to help with.
+constexpr auto help_time = microseconds(10);
+// Work in flight that is worth another worker, in nanoseconds: about what waking one costs.
+constexpr std::uint64_t worth_waking = 5'000;
+// A waiting thread takes on other commands than its own up to this size, so that it returns soon after its own ends.
+constexpr std::uint64_t small_enough_to_help = 20'000;
+// Waits in callbacks nest: so deep a worker takes on others' commands with callbacks only when nothing else has helped
+// for a while, since each may wait on top of it.
+constexpr int deepest = 32;
+constexpr int most_stalls = 25;  // times 200 µs
+
+// A doubly linked list through the nodes.
+class List {
+ public:
+  bool empty() const noexcept { return !first_; }
+  Work* first() const noexcept { return first_; }
+  void push_back(Work& node) noexcept {
+    node.previous = last_;
+    node.next = nullptr;
+    (last_ ? last_->next : first_) = &node;
+    last_ = &node;
+  }
+  void remove(Work& node) noexcept {
+    (node.previous ? node.previous->next : first_) = node.next;
+    (node.next ? node.next->previous : last_) = node.previous;
+  }
+
+ private:
+  Work* first_ = nullptr;
+  Work* last_ = nullptr;
+};
+
+class WorkerPool;
+
+struct Worker {
+  WorkerPool* pool = nullptr;
+  unsigned index = 0;
+  std::uint64_t running = 0;  // the cost of what it runs, under the pool's lock
+  int last_core = -1;         // where it fell asleep, under the pool's lock
+  std::thread thread;
+  Parker parker;
+};
+
+thread_local Worker* this_worker = nullptr;
+// What this thread waits for while it helps, if it is no worker.
+thread_local const Work* this_target = nullptr;
+thread_local int this_depth = 0;
+thread_local int this_stalls = 0;
+
+// The workers of the process's processor: one queue a priority, first come first served. At most one idle worker looks
+// for work at a time, the others sleep; it wakes another when it finds more than it can do itself.
+class WorkerPool final : public Scheduler, public std::enable_shared_from_this<WorkerPool> {
+ public:
+  explicit WorkerPool(unsigned workers) : limit_(workers) {
+    for (unsigned index = 0; index < workers; ++index) {
+      workers_.push_back(std::make_unique<Worker>());
+      workers_.back()->pool = this;
+      workers_.back()->index = index;
+    }
+  }
+
+  void push(Work& node) override {
+    std::call_once(started_, [this] { start(); });
+    std::unique_lock lock(lock_);
+    if (node.priority == Priority::low && level_ >= PowerLevel::serious) {
+      hold(node);
+      return;
+    }
+    Worker* woken = enqueue(node);
+    lock.unlock();
+    if (woken) woken->parker.wake_up();
+  }
+
+  bool take_back(Work& node) override {
+    const std::scoped_lock lock(lock_);
+    if (node.place == Work::Place::nowhere) return false;
+    if (node.place == Work::Place::ready) {
+      dequeue(node);
+    } else {
+      held_.remove(node);
+      node.place = Work::Place::nowhere;
+    }
+    return true;
+  }
+
+  bool may_continue_with(const Work& node) override {
+    // A thread of the user's goes on only while that is what it waits for: it must not be kept.
+    if (!is_on_worker() && (!this_target || this_target->is_settled() || node.cost > small_enough_to_help))
+      return false;
+    if (!is_on_worker() && node.is_observed()) return false;
+    if (node.priority == Priority::low) return false;  // push() may have to hold it
+    // The pool must know of a long one, so that others are woken for what comes meanwhile.
+    if (is_on_worker() && node.cost >= worth_waking && this_worker->running < worth_waking) return false;
+    // A hint is enough: a command of a higher priority that comes this instant waits for one command.
+    for (std::size_t p = 0; p < static_cast<std::size_t>(node.priority); ++p) {
+      if (waiting_[p].load(std::memory_order_relaxed) != 0) return false;
+    }
+    return true;
+  }
+
+  void share(Work& node, std::int64_t helpers) override {
+    std::call_once(started_, [this] { start(); });
+    std::unique_lock lock(lock_);
+    // The caller works too, on a core of its own: with a helper for each core the threads took turns, and one call in
+    // ten over 1 MiB took twice as long as the others.
+    const std::int64_t others = static_cast<std::int64_t>(limit_) - 1;
+    node.helpers_wanted = static_cast<unsigned>(std::clamp<std::int64_t>(others, 0, helpers));
+    if (node.helpers_wanted == 0) return;
+    Worker* woken = enqueue(node);
+    lock.unlock();
+    if (woken) woken->parker.wake_up();
+  }
+
+  void withdraw(Work& node) override {
+    const std::scoped_lock lock(lock_);
+    if (node.place == Work::Place::ready) dequeue(node);
+    node.helpers_wanted = 0;
+  }
+
+  Clock::time_point help(Work& target, Clock::time_point until) override {
+    // On a worker, sleeping could leave nobody to run the target: it takes on anything, and looks again soon.
+    const bool on_worker = is_on_worker();
+    if (!on_worker && !may_use_caller()) return until;
+    Clock::time_point end = Clock::now() + help_time;
+    while (!target.is_settled()) {
+      if (run_for(target, on_worker, until != Clock::time_point::max())) {
+        end = Clock::now() + help_time;
+        continue;
+      }
+      core::pause();
+      const Clock::time_point now = Clock::now();
+      if (now >= until) return now;
+      if (now >= end) {
+        ++this_stalls;
+        return on_worker ? std::min(until, now + microseconds(200)) : until;
+      }
+    }
+    return until;
+  }
+
+  bool must_help() const override { return is_on_worker(); }
+
+  bool run_one() override {
+    std::unique_lock lock(lock_);
+    Work* node = next();
+    if (!node) return false;
+    if (is_too_deep_for(*node)) {
+      ++this_stalls;
+      return false;
+    }
+    run_nested(*node, nullptr, lock);
+    return true;
+  }
+
+  bool may_use_caller() const override { return level_.load(std::memory_order_relaxed) == PowerLevel::nominal; }
+
+  void before_user_code() override {
+    if (!is_on_worker()) return;
+    std::unique_lock lock(lock_);
+    set_running(*this_worker, unknown_cost);
+    Worker* woken = worker_to_wake();
+    lock.unlock();
+    if (woken) woken->parker.wake_up();
+  }
+
+  PowerLevel power_level() const override { return level_; }
+
+  void set_power_level(PowerLevel level) override {
+    std::call_once(started_, [this] { start(); });
+    std::vector<Worker*> woken;
+    {
+      const std::scoped_lock lock(lock_);
+      level_ = level;
+      const auto all = static_cast<unsigned>(workers_.size());
+      switch (level) {
+        case PowerLevel::nominal:
+          limit_ = all;
+          break;
+        case PowerLevel::fair:
+          limit_ = std::max(1U, all * 3 / 4);
+          break;
+        case PowerLevel::serious:
+          limit_ = std::max(1U, all / 2);
+          break;
+        case PowerLevel::critical:
+          limit_ = 1;
+          break;
+      }
+      if (level < PowerLevel::serious) {
+        while (Work* node = held_.first()) {
+          if (Worker* worker = unhold(*node)) woken.push_back(worker);
+        }
+      }
+      // Everybody looks at the new limit; who is beyond it goes back to sleep.
+      woken.insert(woken.end(), asleep_.begin(), asleep_.end());
+      asleep_.clear();
+    }
+    for (Worker* worker : woken) worker->parker.wake_up();
+  }
+
+  void stop() override {
+    {
+      const std::scoped_lock lock(lock_);
+      stopping_ = true;
+      asleep_.clear();
+    }
+    for (const auto& worker : workers_) {
+      if (!worker->thread.joinable()) continue;
+      worker->parker.wake_up();
+      if (worker->thread.get_id() == std::this_thread::get_id()) {
+        worker->thread.detach();  // it ends by itself when it comes home, and keeps the pool until then
+      } else {
+        worker->thread.join();
+      }
+    }
+  }
+
+ private:
+  bool is_on_worker() const noexcept { return this_worker && this_worker->pool == this; }
+
+  void start() {
+    for (const auto& worker : workers_) {
+      worker->thread = std::thread([self = shared_from_this(), &worker = *worker] { self->run(worker); });
+    }
+  }
+
+  void run(Worker& worker) {
+    this_worker = &worker;
+    name_thread("worker", worker.index + 1);
+    while (true) {
+      std::unique_lock lock(lock_);
+      set_running(worker, 0);
+      Work* node = nullptr;
+      while (!stopping_) {
+        if (worker.index < limit_) node = next();
+        if (node) break;
+        rest(worker, lock);
+      }
+      if (!node) return;
+      const bool helps = take(*node);
+      set_running(worker, node->cost);
+      Worker* woken = worker_to_wake();
+      lock.unlock();
+      if (woken) woken->parker.wake_up();
+      helps ? assist(*node) : execute(*node);
+    }
+  }
+
+  // Looks for work, or sleeps until there is some.
+  void rest(Worker& worker, std::unique_lock<core::SpinLock>& lock) {
+    if (searching_ == 0 && worker.index < limit_ && !is_in_the_way()) {
+      ++searching_;
+      lock.unlock();
+      const Clock::time_point end = Clock::now() + search_time;
+      bool found = false;
+      while (!(found = has_work()) && !is_in_the_way() && Clock::now() < end) {
+        for (int i = 0; i < 16; ++i) core::pause();
+      }
+      lock.lock();
+      --searching_;
+      if (found || has_work()) return;
+    }
+    worker.last_core = sched_getcpu();
+    asleep_.push_back(&worker);
+    // A worker beyond the limit may have been the only one awake when work came.
+    Worker* woken = worker_to_wake();
+    lock.unlock();
+    if (woken) woken->parker.wake_up();
+    worker.parker.sleep();
+    lock.lock();
+  }
+
+  // Whether this worker runs on the core of the thread that gave work last: as long as it looks for more, that thread
+  // cannot give any.
+  bool is_in_the_way() const noexcept { return sched_getcpu() == giver_core_.load(std::memory_order_relaxed); }
+
+  bool has_work() const noexcept {
+    for (const auto& waiting : waiting_) {
+      if (waiting.load(std::memory_order_relaxed) != 0) return true;
+    }
+    return stopping_.load(std::memory_order_relaxed);
+  }
+
+  // All below: under the lock.
+
+  Worker* enqueue(Work& node) {
+    if (!is_on_worker()) giver_core_.store(sched_getcpu(), std::memory_order_relaxed);
+    const auto p = static_cast<std::size_t>(node.priority);
+    ready_[p].push_back(node);
+    waiting_[p].store(waiting_[p].load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    node.place = Work::Place::ready;
+    queued_cost_ += node.cost;
+    return worker_to_wake();
+  }
+
+  void dequeue(Work& node) {
+    const auto p = static_cast<std::size_t>(node.priority);
+    ready_[p].remove(node);
+    waiting_[p].store(waiting_[p].load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+    node.place = Work::Place::nowhere;
+    queued_cost_ -= node.cost;
+  }
+
+  Work* next() const noexcept {
+    for (const List& list : ready_) {
+      if (!list.empty()) return list.first();
+    }
+    return nullptr;
+  }
+
+  // Takes a node off the queue for the calling thread: to execute it, or (true) to help with a running one.
+  bool take(Work& node) {
+    if (node.helpers_wanted == 0) {
+      dequeue(node);
+      return false;
+    }
+    retain(&node);
+    if (--node.helpers_wanted == 0) dequeue(node);
+    return true;
+  }
+
+  // A sleeping worker, if there is work for it that nobody looks for and that is worth its waking.
+  Worker* worker_to_wake() {
+    if (asleep_.empty() || searching_ != 0 || !has_work()) return nullptr;
+    if (asleep_.size() < workers_.size() && queued_cost_ + running_cost_ < worth_waking) return nullptr;
+    // The one that fell asleep last, but rather one whose core is not this thread's: there it would take this
+    // thread's place instead of running beside it.
+    const int here = sched_getcpu();
+    auto chosen = asleep_.end();
+    for (auto it = asleep_.begin(); it != asleep_.end(); ++it) {
+      if ((*it)->index >= limit_) continue;
+      if (chosen == asleep_.end() || (*it)->last_core != here || (*chosen)->last_core == here) chosen = it;
+    }
+    if (chosen == asleep_.end()) return nullptr;
+    Worker* worker = *chosen;
+    asleep_.erase(chosen);
+    return worker;
+  }
+
+  void set_running(Worker& worker, std::uint64_t cost) {
+    running_cost_ += cost - worker.running;
+    worker.running = cost;
+  }
+
+  // Executes the target if it is in the queue, else something small before it. `anything`: of any size. `is_timed`: the
+  // caller must be back at some time.
+  bool run_for(Work& target, bool anything, bool is_timed) {
+    if (!has_work()) return false;
+    std::unique_lock lock(lock_);
+    Work* node = target.place == Work::Place::ready ? &target : next();
+    if (!node) return false;
+    if (node == &target) {
+      // Who has set a time must not be kept by a long one, or by one that has to be compiled.
+      if (!anything && is_timed && node->cost > small_enough_to_help) return false;
+    } else {
+      if (anything ? is_too_deep_for(*node) : !may_help_with(*node, target)) return false;
+    }
+    run_nested(*node, &target, lock);
+    return true;
+  }
+
+  // A thread of the user's returns soon after its own command ends, and runs nobody else's callbacks.
+  static bool may_help_with(const Work& node, const Work& target) noexcept {
+    return node.cost <= small_enough_to_help && node.priority <= target.priority && !node.is_observed();
+  }
+
+  // What runs code of the user's, which may wait: callbacks at its end, or as work of their own behind a GPU's command.
+  static bool is_too_deep_for(const Work& node) noexcept {
+    const bool may_wait = node.is_observed() || node.kind == Work::Kind::host;
+    return this_depth >= deepest && may_wait && this_stalls < most_stalls;
+  }
+
+  void run_nested(Work& node, const Work* target, std::unique_lock<core::SpinLock>& lock) {
+    const bool helps = take(node);
+    lock.unlock();
+    const Work* outer = std::exchange(this_target, target);
+    ++this_depth;
+    this_stalls = 0;
+    helps ? assist(node) : execute(node);
+    --this_depth;
+    this_target = outer;
+  }
+
+  void hold(Work& node) {
+    node.place = Work::Place::held;
+    held_.push_back(node);
+    const auto delay = level_ == PowerLevel::serious ? milliseconds(10) : milliseconds(100);
+    Timer::instance().at(Clock::now() + delay,
+                         [weak = weak_from_this(), shared = Ref<Work>(&node), serial = node.serial()] {
+                           const auto self = weak.lock();
+                           if (!self) return;
+                           std::unique_lock lock(self->lock_);
+                           if (shared->serial() != serial || shared->place != Work::Place::held) return;
+                           Worker* woken = self->unhold(*shared);
+                           lock.unlock();
+                           if (woken) woken->parker.wake_up();
+                         });
+  }
+
+  Worker* unhold(Work& node) {
+    held_.remove(node);
+    return enqueue(node);
+  }
+
+  std::once_flag started_;
+  std::vector<std::unique_ptr<Worker>> workers_;
+
+  core::SpinLock lock_;
+  std::array<List, 3> ready_;
+  std::array<std::atomic<std::uint32_t>, 3> waiting_{};  // the lengths of ready_, for those who look without the lock
+  List held_;                                            // low-priority nodes that the power level delays
+  std::vector<Worker*> asleep_;
+  unsigned searching_ = 0;
+  unsigned limit_;
+  std::uint64_t queued_cost_ = 0;
+  std::uint64_t running_cost_ = 0;
+  std::atomic<PowerLevel> level_{PowerLevel::nominal};
+  std::atomic<bool> stopping_{false};
+  std::atomic<int> giver_core_{-1};
+};
+
+}  // namespace
+
+std::shared_ptr<Scheduler> make_worker_pool(unsigned workers) { return std::make_shared<WorkerPool>(workers); }
+
+}  // namespace tessera::detail::engine

@@ -1,0 +1,141 @@
+#include "engine/stream_state.hpp"
+
+#include "engine/schedule/timer.hpp"
+#include "pipeline/pipeline_state.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+namespace tessera::detail::engine {
+
+void retain(StreamState* state) noexcept { state->refs.fetch_add(1, std::memory_order_relaxed); }
+void release(StreamState* state) noexcept {
+  if (state->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) delete state;
+}
+
+bool StreamState::enter(Errc* refused) {
+  if (!has_limit()) return true;
+  std::unique_lock lock(mutex_);
+  const auto has_room = [this] { return in_flight_ < options.max_in_flight; };
+  while (!has_room()) {
+    switch (options.when_full) {
+      case WhenFull::reject:
+        *refused = Errc::stream_full;
+        return false;
+      case WhenFull::drop_oldest:
+        if (drop_oldest(lock)) break;
+        *refused = Errc::cancelled;
+        return false;
+      case WhenFull::block:
+        if (!device->scheduler->must_help()) {
+          left_.wait(lock, has_room);
+          break;
+        }
+        lock.unlock();
+        const bool ran = device->scheduler->run_one();
+        lock.lock();
+        if (!ran) left_.wait_for(lock, std::chrono::microseconds(50), has_room);
+        break;
+    }
+  }
+  ++in_flight_;
+  return true;
+}
+
+void StreamState::entered(Work& node) {
+  const std::scoped_lock lock(mutex_);
+  if (!has_limit()) ++in_flight_;
+  forget_ended();
+  nodes_.emplace_back(&node);
+  if (node.deadline < watched_) watch_deadline(node.deadline);
+}
+
+void StreamState::left() noexcept {
+  {
+    const std::scoped_lock lock(mutex_);
+    --in_flight_;
+    forget_ended();
+  }
+  left_.notify_one();
+}
+
+void StreamState::forget_ended() {
+  while (!nodes_.empty() && nodes_.front()->is_settled()) nodes_.pop_front();
+  // One that stays pending must not keep all that came after it: constant work a command.
+  if (nodes_.size() > 2 * in_flight_ + 16) std::erase_if(nodes_, [](const auto& node) { return node->is_settled(); });
+}
+
+void StreamState::watch_deadline(Clock::time_point time) {
+  watched_ = time;
+  Timer::instance().at(time, [watch = watch_, time] {
+    std::unique_lock lock(watch->mutex);
+    StreamState* stream = watch->stream;
+    // Its last reference may be gone, and its destructor wait for the mutex.
+    std::uint32_t count = stream ? stream->refs.load(std::memory_order_relaxed) : 0;
+    while (count != 0 && !stream->refs.compare_exchange_weak(count, count + 1, std::memory_order_acquire)) continue;
+    lock.unlock();
+    if (count != 0) Ref<StreamState>::adopt(stream)->check_deadlines(time);
+  });
+}
+
+StreamState::~StreamState() {
+  const std::scoped_lock lock(watch_->mutex);
+  watch_->stream = nullptr;
+}
+
+void StreamState::check_deadlines(Clock::time_point time) {
+  std::vector<Ref<Work>> late;
+  {
+    const std::scoped_lock lock(mutex_);
+    if (time != watched_) return;  // an earlier one came later, and looks instead
+    const Clock::time_point now = Clock::now();
+    Clock::time_point next = Clock::time_point::max();
+    for (const Ref<Work>& node : nodes_) {
+      // Of a run that has begun, the groups that have not.
+      const bool is_run = node->kind == Work::Kind::join && node->status() == Status::running;
+      if (node->status() != Status::pending && !is_run) continue;
+      if (node->deadline > now) {
+        next = std::min(next, node->deadline);
+      } else {
+        late.push_back(node);
+      }
+    }
+    watched_ = Clock::time_point::max();
+    if (next != Clock::time_point::max()) watch_deadline(next);
+  }
+  for (const Ref<Work>& node : late) {
+    if (!cancel(*node, Errc::deadline_exceeded, too_late) && node->kind == Work::Kind::join) {
+      stop_run(*node, Errc::deadline_exceeded, too_late);
+    }
+  }
+}
+
+// True if there may be room now.
+bool StreamState::drop_oldest(std::unique_lock<std::mutex>& lock) {
+  for (const Ref<Work>& node : nodes_) {
+    if (node->status() != Status::pending) continue;
+    const Ref<Work> oldest = node;
+    lock.unlock();
+    cancel(*oldest, Errc::cancelled, "was dropped: a newer one came and its stream is full");
+    lock.lock();
+    return true;
+  }
+  return in_flight_ < options.max_in_flight;
+}
+
+std::size_t StreamState::in_flight() {
+  const std::scoped_lock lock(mutex_);
+  return in_flight_;
+}
+
+void StreamState::synchronize() {
+  std::deque<Ref<Work>> pending;
+  {
+    const std::scoped_lock lock(mutex_);
+    pending = nodes_;
+  }
+  for (const Ref<Work>& node : pending) wait(*node, Clock::time_point::max());
+}
+
+}  // namespace tessera::detail::engine

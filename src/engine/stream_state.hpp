@@ -1,0 +1,66 @@
+#pragma once
+
+#include <tessera/stream.hpp>
+
+#include "engine/device_state.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+
+namespace tessera::detail::engine {
+
+struct StreamState {
+  StreamState(DeviceState& on, const StreamOptions& with) : device(&on), options(with) { watch_->stream = this; }
+  ~StreamState();
+  StreamState(const StreamState&) = delete;
+  StreamState& operator=(const StreamState&) = delete;
+
+  // Room for one more command, by the stream's policy: blocks, drops, or says no. `refused` is then what the new
+  // command ends as.
+  bool enter(Errc* refused);
+  // A command has entered and found its place; it is over; it was over before it needed a place.
+  void entered(Work& node);
+  void left() noexcept;
+  void left_at_once() noexcept {
+    if (has_limit()) left();
+  }
+
+  std::size_t in_flight();
+  void synchronize();
+
+  const Ref<DeviceState> device;
+  const StreamOptions options;
+  std::atomic<std::uint32_t> refs{1};
+
+  Position last;  // under the device's order lock
+
+ private:
+  // A stream without a limit counts the commands that need a place, and no others: the lock would be a tenth of a tiny
+  // command.
+  bool has_limit() const noexcept { return options.max_in_flight != 0; }
+
+  // All under the mutex.
+  bool drop_oldest(std::unique_lock<std::mutex>& lock);
+  void forget_ended();
+  void watch_deadline(Clock::time_point time);
+
+  // The timer's. It does not keep the stream: a deadline may be far away.
+  struct Watch {
+    std::mutex mutex;
+    StreamState* stream;  // null when that is gone
+  };
+  void check_deadlines(Clock::time_point time);
+
+  std::mutex mutex_;
+  std::condition_variable left_;
+  std::size_t in_flight_ = 0;
+  std::deque<Ref<Work>> nodes_;  // in order; ended ones go when they are half of it or at the front
+  const std::shared_ptr<Watch> watch_ = std::make_shared<Watch>();
+  Clock::time_point watched_ = Clock::time_point::max();  // when the timer will look
+};
+
+}  // namespace tessera::detail::engine

@@ -1,0 +1,308 @@
+// The element-wise kernels: every point depends on the same point of the inputs.
+#include <tessera/tile.hpp>
+
+#include "core/text.hpp"
+#include "kernels/builtin/common.hpp"
+#include "kernels/kernel.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <numbers>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tessera::kernels {
+
+namespace {
+
+using core::text;
+using tile::Tile;
+
+using Unary = Tile (*)(const Tile& x);
+using Binary = Tile (*)(const Tile& a, const Tile& b);
+
+Tile input_like_output(int number) { return tile::load_like(tile::Input(number), tile::Output()); }
+
+// Inputs of the output's type.
+Plan plan_of_one_type(const Call& call, std::function<void()> body) {
+  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
+    if (call.inputs[i].dtype != call.output.dtype) check_same_as_output(call, i);
+  }
+  return pointwise_plan(call, std::move(body));
+}
+
+Kernel binary(std::string name, std::vector<std::string> nicknames, std::string documentation, Binary function) {
+  const auto body = [function] { tile::Output().store(function(input_like_output(0), input_like_output(1))); };
+  return {.name = std::move(name),
+          .inputs = {"a", "b"},
+          .dtypes = to_vector(all_dtypes),
+          .documentation = std::move(documentation),
+          .nicknames = std::move(nicknames),
+          .plan = [body](const Call& call) { return plan_of_one_type(call, body); }};
+}
+
+Kernel multiplication() {
+  Kernel kernel = binary("elementwise_mul", {"mul"}, "a * b; integers wrap around",
+                         [](const Tile& a, const Tile& b) { return a * b; });
+  kernel.aliases = {"multiply"};
+  return kernel;
+}
+
+Kernel unary(std::string name, std::string documentation, Unary function) {
+  const auto body = [function] { tile::Output().store(function(input_like_output(0))); };
+  return {.name = std::move(name),
+          .inputs = {"x"},
+          .dtypes = to_vector(all_dtypes),
+          .documentation = std::move(documentation),
+          .plan = [body](const Call& call) { return plan_of_one_type(call, body); }};
+}
+
+// A function of real numbers: integers go through f64.
+template <Unary function>
+Tile through_f64(const Tile& x) {
+  const DType dtype = tile::Output().dtype();
+  return is_float(dtype) ? function(x) : tile::round_cast(function(tile::cast(x, f64)), dtype);
+}
+
+template <Unary function>
+Kernel real_unary(std::string name, const std::string& formula) {
+  return unary(std::move(name), formula + "; integers in f64, rounded to the nearest and saturated",
+               through_f64<function>);
+}
+
+Tile sigmoid(const Tile& x) { return 1 / (1 + exp(-x)); }
+Tile silu(const Tile& x) { return x * sigmoid(x); }
+Tile gelu(const Tile& x) { return 0.5 * x * (1 + erf(x * (1 / std::numbers::sqrt2))); }
+
+Tile absolute(const Tile& x) {
+  const DType dtype = tile::Output().dtype();
+  return dtype == u8 || dtype == u32 ? x : abs(x);
+}
+
+struct Limits {
+  std::int64_t least;
+  std::int64_t greatest;
+};
+
+template <class T>
+constexpr Limits limits = {std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
+
+// Of an integer type.
+Limits limits_of(DType dtype) {
+  switch (dtype) {
+    case DType::s32:
+      return limits<std::int32_t>;
+    case DType::u32:
+      return limits<std::uint32_t>;
+    case DType::u8:
+      return limits<std::uint8_t>;
+    default:
+      return limits<std::int64_t>;
+  }
+}
+
+std::int64_t saturated(double whole, const Limits& limits) {
+  if (std::isnan(whole)) return 0;
+  // The greatest s64 is no double: it compares as 2^63, which must not be converted.
+  if (whole >= static_cast<double>(limits.greatest)) return limits.greatest;
+  if (whole <= static_cast<double>(limits.least)) return limits.least;
+  return static_cast<std::int64_t>(whole);
+}
+
+// A parameter as an integer of the type: saturated after `to_whole`, which is std::round, ceil or floor.
+std::int64_t to_integer(const Argument& argument, DType dtype, double (*to_whole)(double)) {
+  const Limits limits = limits_of(dtype);
+  if (argument.is_integer) return std::clamp(argument.integer, limits.least, limits.greatest);
+  return saturated(to_whole(argument.number), limits);
+}
+
+std::int64_t wrapped(std::int64_t value, DType dtype) {
+  switch (dtype) {
+    case DType::s32:
+      return static_cast<std::int32_t>(value);
+    case DType::u32:
+      return static_cast<std::uint32_t>(value);
+    case DType::u8:
+      return static_cast<std::uint8_t>(value);
+    default:
+      return value;
+  }
+}
+
+// x * factor, exact and saturated: where the product leaves the type is known beforehand, so that no wider type is
+// needed. The scalars are in the order of scaled_whole().
+std::vector<Plan::Scalar> whole_factor(DType dtype, std::int64_t factor) {
+  const auto [least, greatest] = limits_of(dtype);
+  std::int64_t first = least, last = greatest;  // the x whose product fits
+  if (factor > 0) {
+    first = least / factor;
+    last = greatest / factor;
+  } else if (factor < 0) {
+    first = std::max(greatest / factor, least);
+    last = factor == -1 && least < 0 ? greatest : least / factor;
+  }
+  return {whole_scalar("factor", dtype, wrapped(factor, dtype)), whole_scalar("first", dtype, first),
+          whole_scalar("last", dtype, last), whole_scalar("below", dtype, factor < 0 ? greatest : least),
+          whole_scalar("above", dtype, factor < 0 ? least : greatest)};
+}
+
+Tile scaled_whole(const Tile& x) {
+  const auto scalar = tile::detail::scalar;
+  return select(x < scalar(1), scalar(3), select(x > scalar(2), scalar(4), x * scalar(0)));
+}
+
+Tile scaled_real(const Tile& x) {
+  return tile::round_cast(tile::cast(x, f64) * tile::detail::scalar(0), tile::Output().dtype());
+}
+
+// The plan of a kernel that multiplies with a parameter: `body` gets x and x times it.
+Plan plan_with_factor(const Call& call, std::string_view param, Tile (*body)(const Tile& x, const Tile& scaled)) {
+  const Argument& factor = call[param];
+  const DType dtype = call.output.dtype;
+  check_same_as_output(call, 0);
+  const auto plan = [&](Unary times) {
+    return pointwise_plan(call, [body, times] {
+      const Tile x = input_like_output(0);
+      tile::Output().store(body(x, times(x)));
+    });
+  };
+  if (is_float(dtype)) {
+    Plan made = plan([](const Tile& x) { return x * tile::detail::scalar(0); });
+    made.scalars = {{param, dtype, factor}};
+    made.only_scalars_vary = true;
+    return made;
+  }
+  Plan made = plan(factor.is_integer ? scaled_whole : scaled_real);
+  made.variant = factor.is_integer ? "whole" : "real";
+  made.scalars =
+      factor.is_integer ? whole_factor(dtype, factor.integer) : std::vector<Plan::Scalar>{{"factor", f64, factor}};
+  return made;
+}
+
+// A slope of 0 gives 0, also where the product is NaN or -0.
+Tile relu_body(const Tile& x, const Tile& scaled) {
+  const Tile slope = tile::detail::scalar(0);
+  return select(x < 0, is_float(tile::Output().dtype()) ? select(slope == 0, 0, scaled) : scaled, x);
+}
+
+Kernel relu() {
+  return {.name = "relu",
+          .inputs = {"x"},
+          .params = {{.name = "slope", .default_value = 0, .documentation = "the factor below 0"}},
+          .dtypes = to_vector(all_dtypes),
+          .documentation = "x, or slope * x below 0; rounded to the nearest and saturated for integers",
+          .plan = [](const Call& call) { return plan_with_factor(call, "slope", relu_body); }};
+}
+
+Kernel scale() {
+  return {.name = "scale",
+          .inputs = {"x"},
+          .params = {{.name = "factor", .default_value = 1, .documentation = "what every element is multiplied with"}},
+          .dtypes = to_vector(all_dtypes),
+          .documentation = "x * factor; rounded to the nearest and saturated for integers",
+          .aliases = {"scalar_mul"},
+          .plan = [](const Call& call) {
+            return plan_with_factor(call, "factor", [](const Tile&, const Tile& scaled) { return scaled; });
+          }};
+}
+
+Plan plan_clamp(const Call& call) {
+  check_same_as_output(call, 0);
+  const Argument &min = call["min"], &max = call["max"];
+  if (!(min.number <= max.number) || (min.is_integer && max.is_integer && min.integer > max.integer)) {
+    fail(call, Errc::invalid_parameter,
+         text("parameter 'min' must not be above parameter 'max', got ", to_string(*min.value), " and ",
+              to_string(*max.value)));
+  }
+  const DType dtype = call.output.dtype;
+  Plan plan = pointwise_plan(call, [] {
+    const Tile x = input_like_output(0);
+    tile::Output().store(tile::min(tile::max(x, tile::detail::scalar(0)), tile::detail::scalar(1)));
+  });
+  if (is_float(dtype)) {
+    plan.scalars = {{"min", dtype, min}, {"max", dtype, max}};
+  } else {
+    plan.scalars = {whole_scalar("min", dtype, to_integer(min, dtype, std::ceil)),
+                    whole_scalar("max", dtype, to_integer(max, dtype, std::floor))};
+  }
+  return plan;
+}
+
+Kernel clamp() {
+  return {.name = "clamp",
+          .inputs = {"x"},
+          .params = {{.name = "min", .default_value = 0, .documentation = "the least that stays"},
+                     {.name = "max", .default_value = 1, .documentation = "the greatest that stays"}},
+          .dtypes = to_vector(all_dtypes),
+          .documentation = "min(max(x, min), max); NaN stays NaN; for integers the bounds are rounded inward",
+          .plan = plan_clamp};
+}
+
+Kernel cast() {
+  const auto body = [] { tile::Output().store(tile::cast(input_like_output(0), tile::Output().dtype())); };
+  return {.name = "cast",
+          .inputs = {"x"},
+          .dtypes = to_vector(all_dtypes),
+          .documentation = "x in the output's type: towards zero, saturated, NaN becomes 0",
+          .plan = [body](const Call& call) { return pointwise_plan(call, body); }};
+}
+
+Plan plan_fill(const Call& call) {
+  const DType dtype = call.output.dtype;
+  const Argument& value = call["value"];
+  Plan plan = pointwise_plan(call, [] { tile::Output().store(tile::detail::scalar(0)); });
+  if (is_float(dtype)) {
+    plan.scalars = {{"value", dtype, value}};
+    plan.only_scalars_vary = true;
+  } else {
+    plan.scalars = {whole_scalar("value", dtype, to_integer(value, dtype, std::round))};
+  }
+  return plan;
+}
+
+Kernel fill() {
+  return {.name = "fill",
+          .params = {{.name = "value", .default_value = 0, .documentation = "what every element becomes"}},
+          .dtypes = to_vector(all_dtypes),
+          .documentation = "value; rounded to the nearest and saturated for integers",
+          .plan = plan_fill};
+}
+
+}  // namespace
+
+std::vector<Kernel> elementwise_kernels() {
+  return {
+      binary("elementwise_add", {"add"}, "a + b; integers wrap around",
+             [](const Tile& a, const Tile& b) { return a + b; }),
+      binary("elementwise_sub", {"sub"}, "a - b; integers wrap around",
+             [](const Tile& a, const Tile& b) { return a - b; }),
+      multiplication(),
+      binary("elementwise_div", {"div", "divide"}, "a / b; integers towards zero, and 0 where b is 0",
+             [](const Tile& a, const Tile& b) { return a / b; }),
+      binary("elementwise_min", {"min", "minimum"}, "the lesser of a and b; NaN if one is NaN", tile::min),
+      binary("elementwise_max", {"max", "maximum"}, "the greater of a and b; NaN if one is NaN", tile::max),
+      binary("pow", {}, "a to the power of b; integers wrap around, and are 1 / a^-b towards zero where b < 0",
+             tile::pow),
+      relu(),
+      scale(),
+      real_unary<sigmoid>("sigmoid", "1 / (1 + exp(-x))"),
+      real_unary<tile::tanh>("tanh", "the hyperbolic tangent of x"),
+      real_unary<gelu>("gelu", "x/2 * (1 + erf(x / sqrt(2)))"),
+      real_unary<silu>("silu", "x * sigmoid(x)"),
+      real_unary<tile::exp>("exp", "e to the power of x"),
+      real_unary<tile::log>("log", "the natural logarithm of x"),
+      real_unary<tile::sqrt>("sqrt", "the square root of x"),
+      unary("abs", "the magnitude of x; integers wrap around", absolute),
+      unary("neg", "-x; integers wrap around", [](const Tile& x) { return -x; }),
+      clamp(),
+      cast(),
+      fill(),
+      unary("copy", "x", [](const Tile& x) { return x; }),
+  };
+}
+
+}  // namespace tessera::kernels

@@ -1,0 +1,313 @@
+#include <tessera/pipeline.hpp>
+
+#include <tessera/error.hpp>
+#include <tessera/tile.hpp>
+
+#include "core/text.hpp"
+#include "pipeline/pipeline_state.hpp"
+#include "plan/plan.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace tessera {
+
+namespace engine = detail::engine;
+using core::text;
+using detail::Access;
+using engine::PipelineState;
+using plan::PipelineBuffer;
+
+std::string_view to_string(StageOp op) noexcept {
+  switch (op) {
+    case StageOp::run_kernel:
+      return "run_kernel";
+    case StageOp::copy_buffer:
+      return "copy_buffer";
+    case StageOp::barrier:
+      return "barrier";
+    case StageOp::call:
+      return "call";
+  }
+  return "unknown";
+}
+
+namespace detail::engine {
+
+std::unique_ptr<PipelineState> PipelineState::clone() {
+  auto copy = std::make_unique<PipelineState>(*device, options);
+  const std::scoped_lock lock(mutex);
+  copy->stages = stages;
+  copy->placeholders = placeholders;
+  copy->params = params;
+  return copy;
+}
+
+void PipelineState::compile() {
+  device->expect_own_process();
+  const std::shared_ptr<const PipelineVariant> made = variant();
+  for (const CompiledGroup& group : made->plan->groups) {
+    if (!group.launch.executable) continue;
+    const core::FailurePtr failure = prepare_launch(*device->driver, group.launch, group.label, group.stage);
+    if (failure) throw Error(failure);
+  }
+}
+
+Buffer PipelineState::add_placeholder(PipelineBuffer::Kind kind, std::string name, const Shape& shape, DType dtype) {
+  shape.size_bytes(dtype);  // throws if it does not fit
+  std::string what = kind == PipelineBuffer::Kind::slot ? text("the slot '", name, "' of a pipeline")
+                                                        : std::string("a temporary of a pipeline");
+  Buffer handle =
+      Access::make<Buffer>(Ref<View>::adopt(new View(*new Storage(*device, std::move(what)), shape, dtype)));
+  placeholders.push_back({handle, kind, std::move(name)});
+  variants.clear();
+  return handle;
+}
+
+}  // namespace detail::engine
+
+namespace {
+
+std::vector<Buffer> to_vector(const BufferList& list) {
+  std::vector<Buffer> buffers;
+  buffers.reserve(list.size());
+  for (std::size_t i = 0; i < list.size(); ++i) buffers.push_back(list[i]);
+  return buffers;
+}
+
+// A name that neither a slot nor a parameter has. Under the mutex.
+void expect_free_name(const PipelineState& pipeline, std::string_view call, std::string_view name, bool for_param) {
+  if (name.empty()) throw Error(Errc::invalid_argument, text("[", call, "] needs a name"));
+  const bool is_slot = std::ranges::any_of(pipeline.placeholders, [&](const PipelineState::Placeholder& one) {
+    return one.kind == PipelineBuffer::Kind::slot && one.name == name;
+  });
+  const bool is_param = std::ranges::find(pipeline.params, name, &Param::name) != pipeline.params.end();
+  if (!is_slot && (!is_param || for_param)) return;
+  throw Error(Errc::invalid_argument,
+              text("[", call, "] the pipeline has a ", is_slot ? "slot" : "parameter", " '", name, "' already"));
+}
+
+engine::StreamState* stream_of(const Stream& stream, std::string_view call) {
+  if (!stream) throw Error(Errc::invalid_argument, text("[", call, "] on an empty stream handle"));
+  return Access::get(stream);
+}
+
+}  // namespace
+
+Pipeline::Pipeline(const Device& device, const PipelineOptions& options)
+    : state_(std::make_unique<PipelineState>(*Access::get(device), options)) {}
+Pipeline::Pipeline(std::unique_ptr<PipelineState> state) noexcept : state_(std::move(state)) {}
+Pipeline::Pipeline(Pipeline&& other) noexcept = default;
+Pipeline& Pipeline::operator=(Pipeline&& other) noexcept = default;
+Pipeline::~Pipeline() = default;
+
+PipelineState& Pipeline::state(std::string_view call) const {
+  if (!state_) throw Error(Errc::invalid_argument, text("[", call, "] on a pipeline that was moved from"));
+  return *state_;
+}
+
+Pipeline Pipeline::clone() const { return Pipeline(state("clone").clone()); }
+Device Pipeline::device() const { return Access::make<Device>(state("device").device); }
+PipelineOptions Pipeline::options() const { return state("options").options; }
+
+Pipeline& Pipeline::add(Stage stage) {
+  PipelineState& pipeline = state("add");
+  if (stage.op > StageOp::call) {
+    throw Error(Errc::invalid_argument,
+                text("there is no stage operation with the number ", static_cast<unsigned>(stage.op)));
+  }
+  const std::scoped_lock lock(pipeline.mutex);
+  pipeline.stages.push_back(std::move(stage));
+  pipeline.variants.clear();
+  return *this;
+}
+
+Pipeline& Pipeline::add(std::string_view kernel, const BufferList& inputs, const Buffer& output, const Params& params) {
+  return add({.kernel = std::string(kernel), .inputs = to_vector(inputs), .output = output, .params = params});
+}
+Pipeline& Pipeline::add(const tile::Kernel& kernel, const BufferList& inputs, const Buffer& output,
+                        const Params& params) {
+  return add({.inputs = to_vector(inputs),
+              .output = output,
+              .params = params,
+              .tile_kernel = std::make_shared<const tile::Kernel>(kernel)});
+}
+Pipeline& Pipeline::copy(const Buffer& from, const Buffer& to) {
+  return add({.op = StageOp::copy_buffer, .inputs = {from}, .output = to});
+}
+Pipeline& Pipeline::fill(const Buffer& output, Value value) {
+  return add({.kernel = "fill", .output = output, .params = {{"value", std::move(value)}}});
+}
+Pipeline& Pipeline::barrier() { return add({.op = StageOp::barrier}); }
+Pipeline& Pipeline::call(HostFunction function, const BufferList& reads, const BufferList& writes) {
+  return call({}, std::move(function), reads, writes);
+}
+Pipeline& Pipeline::call(std::string_view name, HostFunction function, const BufferList& reads,
+                         const BufferList& writes) {
+  return add({.op = StageOp::call,
+              .kernel = std::string(name),
+              .inputs = to_vector(reads),
+              .outputs = to_vector(writes),
+              .function = std::move(function)});
+}
+
+Buffer Pipeline::temporary(const Shape& shape, DType dtype) {
+  PipelineState& pipeline = state("temporary");
+  const std::scoped_lock lock(pipeline.mutex);
+  const auto number =
+      std::ranges::count(pipeline.placeholders, PipelineBuffer::Kind::temporary, &PipelineState::Placeholder::kind);
+  return pipeline.add_placeholder(PipelineBuffer::Kind::temporary, text("temporary ", number), shape, dtype);
+}
+
+Buffer Pipeline::slot(std::string_view name, const Shape& shape, DType dtype) {
+  PipelineState& pipeline = state("slot");
+  const std::scoped_lock lock(pipeline.mutex);
+  expect_free_name(pipeline, "slot", name, false);
+  return pipeline.add_placeholder(PipelineBuffer::Kind::slot, std::string(name), shape, dtype);
+}
+
+Value Pipeline::param(std::string_view name, Value default_value) {
+  PipelineState& pipeline = state("param");
+  const std::scoped_lock lock(pipeline.mutex);
+  expect_free_name(pipeline, "param", name, true);
+  const auto found = std::ranges::find(pipeline.params, name, &Param::name);
+  if (found != pipeline.params.end()) {
+    found->value = std::move(default_value);
+  } else {
+    pipeline.params.emplace_back(name, std::move(default_value));
+  }
+  pipeline.variants.clear();
+  return Value::parameter(name);
+}
+
+std::vector<Stage> Pipeline::stages() const {
+  PipelineState& pipeline = state("stages");
+  const std::scoped_lock lock(pipeline.mutex);
+  return pipeline.stages;
+}
+
+std::size_t Pipeline::stage_count() const {
+  PipelineState& pipeline = state("stage_count");
+  const std::scoped_lock lock(pipeline.mutex);
+  return pipeline.stages.size();
+}
+
+void Pipeline::compile() { state("compile").compile(); }
+
+std::vector<std::string> Pipeline::warnings() { return state("warnings").variant()->plan->warnings; }
+
+void Pipeline::run(const Bindings& bindings) { state("run").run(bindings, nullptr); }
+void Pipeline::run(const Bindings& bindings, const Stream& stream) {
+  state("run").run(bindings, stream_of(stream, "run"));
+}
+Command Pipeline::submit(const Bindings& bindings) {
+  return Access::make<Command>(state("submit").submit(bindings, nullptr));
+}
+Command Pipeline::submit(const Bindings& bindings, const Stream& stream) {
+  return Access::make<Command>(state("submit").submit(bindings, stream_of(stream, "submit")));
+}
+
+std::string Pipeline::explain() {
+  const auto variant = state("explain").variant();
+  return plan::explain(variant->plan->graph, variant->plan->plan, variant->plan->warnings);
+}
+
+std::string Pipeline::to_dot() {
+  const auto variant = state("to_dot").variant();
+  return plan::to_dot(variant->plan->graph, variant->plan->plan);
+}
+
+std::string Pipeline::to_json() const {
+  PipelineState& pipeline = state("to_json");
+  const std::scoped_lock lock(pipeline.mutex);
+  std::vector<Buffer> buffers;
+  std::vector<plan::Problem> problems;
+  const plan::PipelineGraph graph = pipeline.graph(buffers, problems);
+  if (!problems.empty()) throw_problems(graph, problems);
+  return plan::to_json(graph, pipeline.options);
+}
+
+Pipeline Pipeline::from_json(const Device& device, std::string_view text) {
+  PipelineOptions options;
+  const plan::PipelineGraph graph = plan::from_json(text, &options);
+  Pipeline pipeline(device, options);
+  std::vector<Buffer> buffers;
+  buffers.reserve(graph.buffers.size());
+  for (const PipelineBuffer& buffer : graph.buffers) {
+    buffers.push_back(buffer.kind == PipelineBuffer::Kind::slot ? pipeline.slot(buffer.name, buffer.shape, buffer.dtype)
+                                                                : pipeline.temporary(buffer.shape, buffer.dtype));
+  }
+  for (const Param& param : graph.params) pipeline.param(param.name, param.value);
+  const auto view_of = [&](const plan::Use& use) {
+    const Buffer& buffer = buffers[use.buffer];
+    return use.shape == buffer.shape() ? buffer : buffer.reshape(use.shape);
+  };
+  for (const plan::PipelineStage& stage : graph.stages) {
+    Stage made{.op = stage.op, .kernel = stage.op == StageOp::run_kernel ? stage.label : "", .params = stage.params};
+    made.tile = stage.tile;
+    for (const plan::Use& use : stage.inputs) made.inputs.push_back(view_of(use));
+    if (!stage.outputs.empty()) made.output = view_of(stage.outputs.front());
+    pipeline.add(std::move(made));
+  }
+  return pipeline;
+}
+
+RunTimes Pipeline::last_run() const {
+  RunTimes times;
+  state("last_run").log->last([&](const engine::PipelineRun& run) {
+    times.run = run.number;
+    times.status = run.outcome;
+    times.total = run.end - run.begin;
+    for (std::size_t g = 0; g < run.times.size(); ++g) {
+      const engine::PipelineRun::Time& time = run.times[g];
+      if (time.start == engine::Clock::time_point()) continue;
+      for (const std::size_t stage : run.plan->plan.groups[g].stages) {
+        times.stages.push_back(
+            {stage, run.plan->graph.stages[stage].label, g, time.start - run.begin, time.end - time.start});
+      }
+    }
+  });
+  return times;
+}
+
+// Named commands of a device.
+
+void Device::define_command(std::string_view name, const Pipeline& pipeline) const {
+  if (name.empty()) throw Error(Errc::invalid_argument, "[define_command] needs a name");
+  if (pipeline.state("define_command").device != ref_) {
+    throw Error(Errc::wrong_device, text("[define_command] the pipeline is one of another device, ",
+                                         driver::full_name(pipeline.device().info())));
+  }
+  std::shared_ptr<PipelineState> kept = pipeline.state("define_command").clone();
+  kept->compile();
+  const std::scoped_lock lock(ref_->commands_mutex);
+  ref_->commands[std::string(name)].swap(kept);
+}
+
+namespace {
+
+std::shared_ptr<PipelineState> find_command(engine::DeviceState& device, std::string_view name) {
+  const std::scoped_lock lock(device.commands_mutex);
+  if (const auto found = device.commands.find(name); found != device.commands.end()) return found->second;
+  std::vector<std::string_view> names;
+  names.reserve(device.commands.size());
+  for (const auto& command : device.commands) names.push_back(command.first);
+  throw Error(Errc::unknown_command,
+              text("there is no command '", name.substr(0, 64), "'", core::suggestion(name, names)));
+}
+
+}  // namespace
+
+void Device::run(std::string_view command, const Bindings& bindings) const {
+  find_command(*ref_, command)->run(bindings, nullptr);
+}
+
+Command Device::submit(std::string_view command, const Bindings& bindings) const {
+  try {
+    return Access::make<Command>(find_command(*ref_, command)->submit(bindings, nullptr));
+  } catch (const Error& error) {
+    return Access::make<Command>(ref_->refuse("pipeline", Status::failed, error.failure()));
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,146 @@
+// The plans of a pipeline, by the values of its parameters.
+#include <tessera/error.hpp>
+
+#include "core/text.hpp"
+#include "pipeline/pipeline_state.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+#include <utility>
+
+namespace tessera::detail::engine {
+
+namespace {
+
+using core::text;
+using plan::PipelineBuffer;
+using plan::PipelineGraph;
+using plan::Problem;
+
+// Plans for values of parameters that are kept: enough for a control that goes back and forth between a few settings.
+constexpr std::size_t most_variants = 16;
+
+// In the order of the stages: the graph does not know what is the same buffer elsewhere.
+void find_lenders(PipelinePlan& plan, DeviceState& device) {
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    if (!plan.groups[g].borrowed) continue;
+    plan.borrowing.push_back(g);
+    plan.lenders.push_back(Access::get(plan.groups[g].borrowed)->storage->device.get());
+  }
+  if (plan.borrowing.empty()) return;
+  std::ranges::sort(plan.borrowing, {}, [&](std::size_t g) { return plan.groups[g].stage; });
+  plan.lenders.push_back(&device);
+  sort_for_locks(plan.lenders);
+}
+
+const Value* bound_value(const Bindings& bindings, std::string_view name) {
+  for (std::size_t i = 0; i < bindings.size(); ++i) {
+    if (!bindings[i].is_buffer && bindings[i].name == name) return &bindings[i].value;
+  }
+  return nullptr;
+}
+
+// As a kernel sees them: -0 is not 0.
+bool is_same(const Value& a, const Value& b) {
+  if (a.is_list() && b.is_list()) return std::ranges::equal(a.items(), b.items(), is_same);
+  if (!a.is_integer() && a.is_number() && !b.is_integer() && b.is_number()) {
+    return std::bit_cast<std::uint64_t>(a.number()) == std::bit_cast<std::uint64_t>(b.number());
+  }
+  return a == b;
+}
+
+bool has_values(const PipelineVariant& variant, const std::vector<Param>& params, const Bindings& bindings) {
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const Value* bound = bound_value(bindings, params[i].name);
+    if (!is_same(variant.values[i], bound ? *bound : params[i].value)) return false;
+  }
+  return true;
+}
+
+void check_names(const PipelineState& pipeline, const Bindings& bindings, std::vector<BindingProblem>& problems) {
+  const auto problem = [&](Errc code, std::string what) { problems.push_back({code, std::move(what)}); };
+  for (std::size_t i = 0; i < bindings.size(); ++i) {
+    const Binding& binding = bindings[i];
+    for (std::size_t j = 0; j < i; ++j) {
+      if (bindings[j].name != binding.name) continue;
+      problem(Errc::invalid_argument, text("'", binding.name, "' is bound twice"));
+      break;
+    }
+    const bool is_param = std::ranges::find(pipeline.params, binding.name, &Param::name) != pipeline.params.end();
+    const bool is_slot = std::ranges::any_of(pipeline.placeholders, [&](const PipelineState::Placeholder& one) {
+      return one.kind == PipelineBuffer::Kind::slot && one.name == binding.name;
+    });
+    if (binding.is_buffer ? is_slot : is_param) continue;
+    if (is_slot) {
+      problem(Errc::invalid_argument, text("'", binding.name, "' is a slot: bind a buffer"));
+    } else if (is_param) {
+      problem(Errc::invalid_argument, text("'", binding.name, "' is a parameter: bind a value"));
+    } else {
+      std::vector<std::string_view> names;
+      names.reserve(pipeline.params.size());
+      for (const Param& param : pipeline.params) names.push_back(param.name);
+      for (const PipelineState::Placeholder& one : pipeline.placeholders) {
+        if (one.kind == PipelineBuffer::Kind::slot) names.push_back(one.name);
+      }
+      problem(Errc::unknown_parameter,
+              text("there is no slot or parameter '", binding.name, "'", core::suggestion(binding.name, names)));
+    }
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const PipelineVariant> PipelineState::variant(const Bindings& bindings,
+                                                              std::vector<BindingProblem>& problems) {
+  const std::scoped_lock lock(mutex);
+  if (!bindings.empty()) check_names(*this, bindings, problems);
+  const auto found =
+      std::ranges::find_if(variants, [&](const auto& one) { return has_values(*one, params, bindings); });
+  if (found != variants.end()) [[likely]] {
+    if (found + 1 != variants.end()) std::rotate(found, found + 1, variants.end());
+    return variants.back();
+  }
+
+  auto made = std::make_shared<PipelineVariant>();
+  for (const Param& param : params) {
+    const Value* bound = bound_value(bindings, param.name);
+    made->values.push_back(bound ? *bound : param.value);
+  }
+  const PipelinePlan* tried = nullptr;
+  for (auto other = variants.rbegin(); other != variants.rend() && !made->plan; ++other) {
+    if ((*other)->plan.get() == tried) continue;
+    tried = (*other)->plan.get();
+    auto patches = patches_of(*device, *tried, made->values);
+    if (!patches) continue;
+    made->plan = (*other)->plan;
+    made->patches = std::move(*patches);
+  }
+  if (!made->plan) {
+    std::vector<Buffer> buffers;
+    std::vector<Problem> of_stages;
+    PipelineGraph recorded = graph(buffers, of_stages);
+    made->plan =
+        make_plan(*device, std::move(recorded), std::move(buffers), made->values, options.fuse, std::move(of_stages));
+    for (CompiledGroup& group : made->plan->groups) {
+      const Stage& stage = stages[static_cast<std::size_t>(group.stage)];
+      group.function = stage.function;
+      if (const Buffer* borrowed = borrowed_of(stage, *device)) group.borrowed = *borrowed;
+      if (!group.function && !group.borrowed) continue;
+      made->plan->is_small = false;  // it may take any time
+      made->plan->is_all_kernels = false;
+    }
+    find_lenders(*made->plan, *device);
+    made->patches = patches_of(*device, *made->plan, made->values).value_or(std::vector<PipelineVariant::Patch>());
+  }
+  if (variants.size() >= most_variants) variants.erase(variants.begin());
+  variants.push_back(std::move(made));
+  return variants.back();
+}
+
+std::shared_ptr<const PipelineVariant> PipelineState::variant() {
+  std::vector<BindingProblem> none;
+  return variant({}, none);
+}
+
+}  // namespace tessera::detail::engine

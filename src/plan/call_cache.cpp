@@ -1,0 +1,281 @@
+#include "plan/call_cache.hpp"
+
+#include <tessera/error.hpp>
+
+#include "compile/compile.hpp"
+#include "core/text.hpp"
+#include "ir/analysis.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <optional>
+#include <utility>
+
+namespace tessera::plan {
+
+namespace {
+
+using core::text;
+using kernels::Argument;
+using kernels::Call;
+using kernels::Kernel;
+using kernels::Operand;
+using kernels::Plan;
+
+using Dims = std::vector<std::vector<std::int64_t>>;
+
+// CallCache that are all different, of ever new sizes, must not fill the memory.
+constexpr std::size_t most_known = 4096;
+
+bool is_uniform(std::span<const Operand> operands) {
+  const Operand& first = operands[0];
+  return std::ranges::all_of(operands.subspan(1), [&](const Operand& operand) {
+    return operand.dtype == first.dtype && *operand.shape == *first.shape;
+  });
+}
+
+// A key of a map, as bytes.
+class Key {
+ public:
+  explicit Key(std::string& bytes) : bytes_(bytes) { bytes_.clear(); }
+  void add(std::int64_t number) { bytes_.append(reinterpret_cast<const char*>(&number), sizeof number); }
+  void add(std::string_view name) {
+    add(static_cast<std::int64_t>(name.size()));
+    bytes_.append(name);
+  }
+  template <class Numbers>
+  void add_all(const Numbers& numbers) {
+    add(std::distance(numbers.begin(), numbers.end()));
+    for (std::int64_t number : numbers) add(number);
+  }
+  void add(DType dtype) { add(static_cast<std::int64_t>(dtype)); }
+
+ private:
+  std::string& bytes_;
+};
+
+void add(Key& key, const Argument& argument) {
+  key.add(argument.is_given ? 1 : 0);
+  if (argument.value->is_string() || argument.value->is_list()) {
+    key.add(to_string(*argument.value));
+  } else {
+    key.add(argument.integer);
+    key.add(std::bit_cast<std::int64_t>(argument.number));  // -0 is not 0
+  }
+}
+
+// All that a call is, in a string that is the thread's own.
+const std::string& key_of(const Call& call) {
+  thread_local std::string bytes;
+  Key key(bytes);
+  key.add(static_cast<std::int64_t>(call.kernel.number));
+  key.add(call.output.dtype);
+  key.add_all(*call.output.shape);
+  for (const Operand& input : call.inputs) {
+    key.add(input.dtype);
+    key.add_all(*input.shape);
+  }
+  for (const Argument& argument : call.arguments) add(key, argument);
+  key.add_all(call.tile);
+  return bytes;
+}
+
+// The extents that the program is made for: those of 1 and those that the plan fixes. Of a pointwise plan only whether
+// an input is repeated matters: an output of one element is like any other.
+Dims program_dims(const std::vector<Shape>& shapes, const Plan& plan, bool is_pointwise) {
+  const bool is_single = shapes[0].elements() == 1;
+  Dims dims;
+  for (const Shape& shape : shapes) {
+    std::vector<std::int64_t>& known = dims.emplace_back();
+    for (std::int64_t extent : shape) known.push_back(extent == 1 && !(is_pointwise && is_single) ? 1 : -1);
+  }
+  for (const auto& [buffer, axis] : plan.fixed) {
+    dims[static_cast<std::size_t>(buffer)][static_cast<std::size_t>(axis)] =
+        shapes[static_cast<std::size_t>(buffer)][axis];
+  }
+  return dims;
+}
+
+void check_same_extents(const Call& call, const std::vector<Shape>& shapes,
+                        const std::vector<ir::SameExtent>& same_extents) {
+  for (const ir::SameExtent& same : same_extents) {
+    const Shape& shape = shapes[static_cast<std::size_t>(same.buffer)];
+    if (shape[same.axis] == same.factor * shapes[0][same.output_axis]) continue;
+    const auto input = static_cast<std::size_t>(same.buffer) - 1;
+    throw Error(Errc::shape_mismatch,
+                text(kernels::describe_input(call, input), " must broadcast to ",
+                     to_string(call.output.dtype, shapes[0]), ", got ", to_string(call.inputs[input].dtype, shape)));
+  }
+}
+
+std::vector<std::int64_t> flat(const std::vector<Shape>& shapes) {
+  std::vector<std::int64_t> dims;
+  for (const Shape& shape : shapes) dims.insert(dims.end(), shape.begin(), shape.end());
+  return dims;
+}
+
+// The program of a call over merged axes; nothing if its body is written for the axes that the call has.
+std::optional<ir::Program> trace_merged(const Call& call, const Plan& plan) {
+  std::vector<Shape> shapes = plan.shapes;
+  kernels::merge_axes(shapes);
+  try {
+    return kernels::trace(call, plan, program_dims(shapes, plan, true));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// The same program over merged axes, if it is pointwise; else as it is. A body may ask for the rank and do something
+// else then: it must not.
+ir::Program merged(const Call& call, const Plan& plan, ir::Program program, bool* is_merged) {
+  *is_merged = false;
+  if (!ir::is_pointwise(program)) return program;
+  std::optional<ir::Program> simpler = trace_merged(call, plan);
+  if (!simpler || !ir::is_pointwise(*simpler) || !ir::is_same_pointwise(program, *simpler)) return program;
+  *is_merged = true;
+  return *std::move(simpler);
+}
+
+}  // namespace
+
+CallCache::~CallCache() {
+  for (std::atomic<Block*>& block : ready_) delete block.load(std::memory_order_relaxed);
+}
+
+const CallCache::Ready* CallCache::ready(const Kernel& kernel, DType dtype) const noexcept {
+  if (kernel.number >= blocks * block_size) return nullptr;
+  const Block* block = ready_[kernel.number / block_size].load(std::memory_order_acquire);
+  if (!block) return nullptr;
+  return (*block)[kernel.number % block_size][static_cast<std::size_t>(dtype)].load(std::memory_order_acquire);
+}
+
+void CallCache::set_ready(const Kernel& kernel, DType dtype, Ready entry) {
+  if (kernel.number >= blocks * block_size) return;
+  const std::scoped_lock lock(mutex_);
+  std::atomic<Block*>& block = ready_[kernel.number / block_size];
+  if (!block.load(std::memory_order_relaxed)) block.store(new Block(), std::memory_order_release);
+  std::atomic<const Ready*>& place =
+      (*block.load(std::memory_order_relaxed))[kernel.number % block_size][static_cast<std::size_t>(dtype)];
+  if (place.load(std::memory_order_relaxed)) return;
+  ready_entries_.push_back(std::make_unique<const Ready>(std::move(entry)));
+  place.store(ready_entries_.back().get(), std::memory_order_release);
+}
+
+const CallProgram& CallCache::resolve(const Kernel& kernel, std::span<const Operand> operands,
+                                      const kernels::Given& params, driver::Launch& launch,
+                                      std::span<const std::int64_t> tile) {
+  kernel.check_count(operands.size() - 1);
+  if (!tile.empty()) kernels::check_tile(kernel, operands[0], tile);
+  kernels::Arguments arguments;
+  kernel.bind(params, arguments);
+  if (is_uniform(operands)) {
+    const Shape& shape = *operands[0].shape;
+    const Ready* entry = ready(kernel, operands[0].dtype);
+    if (entry && (entry->rank < 0 || entry->rank == shape.rank())) [[likely]] {
+      launch.executable = entry->program->executable;
+      for (std::size_t i = 0; i < operands.size(); ++i) launch.dims.push_back(shape.elements());
+      for (const Ready::Scalar& scalar : entry->scalars) {
+        launch.scalars.push_back(kernels::scalar_bits(scalar.dtype, arguments[scalar.param]));
+      }
+      return *entry->program;
+    }
+  }
+  return resolve_known({kernel, operands.subspan(1), operands[0], {arguments.data(), arguments.size()}, tile}, launch);
+}
+
+const CallProgram& CallCache::resolve_known(const Call& call, driver::Launch& launch) {
+  const std::string& key = key_of(call);
+  std::shared_ptr<const Known> known;
+  {
+    const std::scoped_lock lock(known_lock_);
+    if (const auto found = known_.find(key); found != known_.end()) known = found->second;
+  }
+  if (!known) {
+    known = plan(call);
+    std::string kept_key = key_of(call);  // again: a body may have called kernels itself
+    KnownCalls forgotten;                 // they go after the lock
+    const std::scoped_lock lock(known_lock_);
+    if (known_.size() >= most_known) forgotten.swap(known_);
+    known_.emplace(std::move(kept_key), known);
+  }
+  launch.executable = known->program->executable;
+  for (std::int64_t dim : known->dims) launch.dims.push_back(dim);
+  for (std::uint64_t bits : known->scalars) launch.scalars.push_back(bits);
+  return *known->program;
+}
+
+std::shared_ptr<const CallCache::Known> CallCache::plan(const Call& call) {
+  Plan plan = call.kernel.plan(call);
+  if (!call.tile.empty() && plan.is_unknown && program_of(call, plan).sees_tiles) {
+    plan.tile.assign(call.tile.begin(), call.tile.end());
+  }
+  if (!plan.tile.empty()) plan.is_pointwise = plan.is_unknown = false;  // the caller's tiles have the call's axes
+  if (plan.is_pointwise) kernels::merge_axes(plan.shapes);
+  const CallProgram& program = program_of(call, plan);
+  check_same_extents(call, plan.shapes, program.same_extents);
+  note_ready(call, plan, program);
+  if (program.is_merged && !plan.is_pointwise) kernels::merge_axes(plan.shapes);
+
+  auto known = std::make_shared<Known>();
+  known->program = &program;
+  known->dims = flat(plan.shapes);
+  for (const Plan::Scalar& scalar : plan.scalars) known->scalars.push_back(scalar.bits());
+  return known;
+}
+
+const CallProgram& CallCache::program_of(const Call& call, const Plan& plan) {
+  std::string bytes;
+  Key key(bytes);
+  key.add(static_cast<std::int64_t>(call.kernel.number));
+  key.add(call.output.dtype);
+  for (const Operand& input : call.inputs) key.add(input.dtype);
+  for (const auto& dims : program_dims(plan.shapes, plan, plan.is_pointwise)) key.add_all(dims);
+  key.add_all(plan.tile);
+  key.add(plan.variant);
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto found = programs_.find(bytes); found != programs_.end()) return *found->second;
+  }
+  // Without the lock: a body may take its time, and may call kernels itself. Two threads may both make it; the driver
+  // knows that it is the same.
+  std::unique_ptr<CallProgram> made = make_program(call, plan);
+  const std::scoped_lock lock(mutex_);
+  return *programs_.try_emplace(std::move(bytes), std::move(made)).first->second;
+}
+
+std::unique_ptr<CallProgram> CallCache::make_program(const Call& call, const Plan& plan) {
+  auto made = std::make_unique<CallProgram>();
+  made->is_merged = plan.is_pointwise;
+  ir::Program program = kernels::trace(call, plan, program_dims(plan.shapes, plan, plan.is_pointwise));
+  made->same_extents = program.same_extents;
+  made->sees_tiles = compile::sees_tiles(program);
+  check_same_extents(call, plan.shapes, made->same_extents);
+  if (plan.is_unknown) program = merged(call, plan, std::move(program), &made->is_merged);
+  made->weight = ir::weight(program);
+  for (std::size_t i = 0; i < call.inputs.size() && i < 64; ++i) {
+    if (ir::reads_in_place(program, static_cast<int>(i) + 1)) made->in_place |= std::uint64_t{1} << i;
+  }
+  made->executable = &driver_.compile(program);
+  return made;
+}
+
+// Whether calls like this one, but for the scalars and the shape, need no plan.
+void CallCache::note_ready(const Call& call, const Plan& plan, const CallProgram& program) {
+  if (!program.is_merged || !(plan.only_scalars_vary || call.kernel.params.empty())) return;
+  const Operand& output = call.output;
+  for (const Operand& input : call.inputs) {
+    if (input.dtype != output.dtype || *input.shape != *output.shape) return;
+  }
+  Ready entry;
+  entry.program = &program;
+  if (plan.is_unknown) entry.rank = output.shape->rank();
+  for (const Plan::Scalar& scalar : plan.scalars) {
+    const auto spec = std::ranges::find(call.kernel.params, scalar.name, &kernels::ParamSpec::name);
+    if (spec == call.kernel.params.end()) return;
+    entry.scalars.push_back({static_cast<std::size_t>(spec - call.kernel.params.begin()), scalar.dtype});
+  }
+  set_ready(call.kernel, output.dtype, std::move(entry));
+}
+
+}  // namespace tessera::plan

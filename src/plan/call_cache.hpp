@@ -1,0 +1,90 @@
+#pragma once
+
+#include "core/spin_lock.hpp"
+#include "driver/driver.hpp"
+#include "kernels/kernel.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace tessera::plan {
+
+// One program of a kernel on a device, for calls that differ in nothing that is fixed in it.
+struct CallProgram {
+  const driver::Executable* executable = nullptr;
+  std::int64_t weight = 1;                   // see ir::weight
+  std::uint64_t in_place = 0;                // bit i: input i may be the output
+  bool is_merged = false;                    // it sees merged axes
+  bool sees_tiles = false;                   // other tiles may mean other results
+  std::vector<ir::SameExtent> same_extents;  // of the axes as the call has them
+};
+
+// What calls of kernels come down to on a device: a program and what it is launched with. Any thread.
+//
+// A call is looked up in three places. *Ready* calls, those of a pointwise kernel with operands of one type and shape,
+// need neither lock nor allocation. *Known* calls are equal to an earlier one in all: shapes, types, parameters. Else
+// the kernel plans the call, and its *program* may be there for it. Only a new program is traced.
+class CallCache {
+ public:
+  explicit CallCache(driver::Driver& driver) : driver_(driver) {}
+  ~CallCache();
+  CallCache(const CallCache&) = delete;
+  CallCache& operator=(const CallCache&) = delete;
+
+  // Checks a call (the output is the first of the operands) and sets the launch's executable, extents and scalars.
+  // Throws an Error that names the culprit. `tile`: the tiles that the caller wants, if it does.
+  const CallProgram& resolve(const kernels::Kernel& kernel, std::span<const kernels::Operand> operands,
+                             const kernels::Given& params, driver::Launch& launch,
+                             std::span<const std::int64_t> tile = {});
+
+ private:
+  struct Ready {
+    const CallProgram* program = nullptr;
+    int rank = -1;  // of the operands; -1: any
+    struct Scalar {
+      std::size_t param;
+      DType dtype;
+    };
+    std::vector<Scalar> scalars;
+  };
+  struct Known {
+    const CallProgram* program = nullptr;
+    std::vector<std::int64_t> dims;
+    std::vector<std::uint64_t> scalars;
+  };
+  struct TextHash : std::hash<std::string_view> {
+    using is_transparent = void;
+  };
+  using KnownCalls = std::unordered_map<std::string, std::shared_ptr<const Known>, TextHash, std::equal_to<>>;
+
+  // By the kernel's number and the type: blocks of rows that are made when they are needed.
+  static constexpr std::size_t block_size = 64, blocks = 256;
+  using Row = std::array<std::atomic<const Ready*>, std::size(all_dtypes)>;
+  using Block = std::array<Row, block_size>;
+  const Ready* ready(const kernels::Kernel& kernel, DType dtype) const noexcept;
+  void set_ready(const kernels::Kernel& kernel, DType dtype, Ready entry);
+
+  const CallProgram& resolve_known(const kernels::Call& call, driver::Launch& launch);
+  std::shared_ptr<const Known> plan(const kernels::Call& call);
+  const CallProgram& program_of(const kernels::Call& call, const kernels::Plan& plan);
+  std::unique_ptr<CallProgram> make_program(const kernels::Call& call, const kernels::Plan& plan);
+  void note_ready(const kernels::Call& call, const kernels::Plan& plan, const CallProgram& program);
+
+  driver::Driver& driver_;
+  std::array<std::atomic<Block*>, blocks> ready_{};
+  core::SpinLock known_lock_;
+  KnownCalls known_;
+  std::mutex mutex_;  // of the rest
+  std::unordered_map<std::string, std::unique_ptr<CallProgram>> programs_;
+  std::vector<std::unique_ptr<const Ready>> ready_entries_;
+};
+
+}  // namespace tessera::plan

@@ -1,0 +1,170 @@
+#include "plan/graph.hpp"
+
+#include <tessera/error.hpp>
+
+#include "core/text.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace tessera::plan {
+
+using core::text;
+
+std::string_view to_string(PipelineBuffer::Kind kind) noexcept {
+  switch (kind) {
+    case PipelineBuffer::Kind::own:
+      return "own";
+    case PipelineBuffer::Kind::slot:
+      return "slot";
+    case PipelineBuffer::Kind::temporary:
+      return "temporary";
+  }
+  return "unknown";
+}
+
+std::string PipelineStage::describe(std::size_t number) const { return text("stage ", number, " [", label, "]"); }
+
+std::size_t PipelineGraph::param_number(std::string_view name) const noexcept {
+  return static_cast<std::size_t>(std::ranges::find(params, name, &Param::name) - params.begin());
+}
+
+Value substituted(const Value& value, const PipelineGraph& graph, const std::vector<Value>& values) {
+  if (value.is_list()) {
+    Value::List items;
+    items.reserve(value.items().size());
+    for (const Value& item : value.items()) items.push_back(substituted(item, graph, values));
+    return items;
+  }
+  if (!value.is_parameter()) return value;
+  const std::size_t number = graph.param_number(value.parameter_name());
+  if (number < values.size()) return values[number];
+  std::vector<std::string_view> names;
+  names.reserve(graph.params.size());
+  for (const Param& param : graph.params) names.push_back(param.name);
+  throw Error(Errc::unknown_parameter, text("the pipeline has no parameter '", value.parameter_name(), "'",
+                                            core::suggestion(value.parameter_name(), names)));
+}
+
+Params substituted(const Params& params, const PipelineGraph& graph, const std::vector<Value>& values) {
+  Params result;
+  for (const Param& param : params) result.set(param.name, substituted(param.value, graph, values));
+  return result;
+}
+
+namespace {
+
+bool uses_parameters(const Value& value) {
+  return value.is_parameter() || (value.is_list() && std::ranges::any_of(value.items(), [](const Value& item) {
+                                    return uses_parameters(item);
+                                  }));
+}
+
+// By stage, by output: whether somebody wants what it writes. That is whoever reads it before it is written again, or
+// may write only a part of it, as calls do; and for a buffer that outlives the run, the caller.
+std::vector<std::vector<bool>> wanted_outputs(const PipelineGraph& graph) {
+  struct Writing {
+    std::size_t stage, output;
+  };
+  std::vector<std::vector<bool>> wanted;
+  std::vector<std::optional<Writing>> last(graph.buffers.size());
+  for (std::size_t s = 0; s < graph.stages.size(); ++s) {
+    const PipelineStage& stage = graph.stages[s];
+    wanted.emplace_back(stage.outputs.size());
+    const auto want = [&](const Use& use) {
+      if (const auto& writing = last[use.buffer]) wanted[writing->stage][writing->output] = true;
+    };
+    std::ranges::for_each(stage.inputs, want);
+    if (stage.op == StageOp::call && !stage.is_between_devices) std::ranges::for_each(stage.outputs, want);
+    for (std::size_t i = 0; i < stage.outputs.size(); ++i) last[stage.outputs[i].buffer] = {s, i};
+  }
+  for (std::size_t b = 0; b < graph.buffers.size(); ++b) {
+    if (graph.buffers[b].kind == PipelineBuffer::Kind::temporary || !last[b]) continue;
+    wanted[last[b]->stage][last[b]->output] = true;
+  }
+  return wanted;
+}
+
+}  // namespace
+
+bool uses_parameters(const Params& params) {
+  return std::ranges::any_of(params, [](const Param& param) { return uses_parameters(param.value); });
+}
+
+std::vector<Problem> order_problems(const PipelineGraph& graph) {
+  std::vector<Problem> problems;
+  std::vector<bool> written(graph.buffers.size());
+  for (std::size_t s = 0; s < graph.stages.size(); ++s) {
+    const PipelineStage& stage = graph.stages[s];
+    for (std::size_t i = 0; i < stage.inputs.size(); ++i) {
+      const std::size_t buffer = stage.inputs[i].buffer;
+      if (buffer == Use::nothing) continue;
+      if (graph.buffers[buffer].kind != PipelineBuffer::Kind::temporary || written[buffer]) continue;
+      problems.push_back(
+          {s, Errc::invalid_argument,
+           text("input ", i, ", ", graph.buffers[buffer].name, ", is read before a stage has written it")});
+    }
+    for (const Use& use : stage.outputs) {
+      if (use.buffer != Use::nothing) written[use.buffer] = true;
+    }
+  }
+  return problems;
+}
+
+std::vector<std::string> order_warnings(const PipelineGraph& graph) {
+  std::vector<std::string> warnings;
+  const std::vector<std::vector<bool>> wanted = wanted_outputs(graph);
+  for (std::size_t s = 0; s < graph.stages.size(); ++s) {
+    const PipelineStage& stage = graph.stages[s];
+    if (stage.outputs.empty() || std::ranges::count(wanted[s], true) != 0) continue;
+    warnings.push_back(
+        text(stage.describe(s), ": nobody reads what it writes, ", graph.buffers[stage.outputs.front().buffer].name));
+  }
+  return warnings;
+}
+
+void throw_problems(const PipelineGraph& graph, const std::vector<Problem>& problems) {
+  std::string message = text("pipeline: ", problems.size(), problems.size() == 1 ? " problem:" : " problems:");
+  for (std::size_t s = 0; s < graph.stages.size(); ++s) {
+    for (const Problem& problem : problems) {
+      if (problem.stage == s) message += text("\n  ", graph.stages[s].describe(s), ": ", problem.what);
+    }
+  }
+  throw Error(std::ranges::min_element(problems, {}, &Problem::stage)->code, message);
+}
+
+namespace {
+
+std::vector<kernels::Operand> operands_of(const std::vector<Use>& uses) {
+  std::vector<kernels::Operand> operands;
+  operands.reserve(uses.size());
+  for (const Use& use : uses) operands.push_back({use.dtype, &use.shape});
+  return operands;
+}
+
+kernels::Arguments bound(const kernels::Kernel& kernel, const Params& params) {
+  kernels::Arguments arguments;
+  kernel.bind(params, arguments);
+  return arguments;
+}
+
+}  // namespace
+
+StageForm::StageForm(kernels::Plan&& plan)
+    : shapes(std::move(plan.shapes)),
+      fixed(std::move(plan.fixed)),
+      variant(std::move(plan.variant)),
+      tile(std::move(plan.tile)),
+      is_pointwise(plan.is_pointwise) {}
+
+StageCall::StageCall(const PipelineStage& stage, const Params& params)
+    : inputs_(operands_of(stage.inputs)),
+      arguments_(bound(*stage.kernel, params)),
+      call_{*stage.kernel,
+            inputs_,
+            {stage.outputs.front().dtype, &stage.outputs.front().shape},
+            {arguments_.data(), arguments_.size()},
+            stage.tile} {}
+
+}  // namespace tessera::plan

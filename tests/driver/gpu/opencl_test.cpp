@@ -1,0 +1,186 @@
+#include "driver/gpu/api_checks.hpp"
+#include "driver/gpu/opencl/functions.hpp"
+#include "driver/gpu/opencl/open.hpp"
+#include "support/expect_error.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+
+namespace tessera::driver::gpu {
+namespace {
+
+using namespace test;
+using tessera::test::expect_error;
+
+const Kernels kernels{
+    .next = R"(
+      typedef struct { int n, k; } Arguments;
+      __kernel void kernel_main(__global int* to, __global const int* from, Arguments a) {
+        const int i = get_global_id(0);
+        if (i < a.n) to[i] = from[(i + 1) % a.n] * 3 + a.k;
+      })",
+    .slow = R"(
+      typedef struct { int n, k; } Arguments;
+      __kernel void kernel_main(__global int* data, Arguments a) {
+        const int at = get_global_id(0);
+        if (at >= a.n) return;
+        uint x = data[at];
+        for (int i = 0; i < a.k; ++i) x = (x ^ (x >> 3)) * 1664525u + 1013904223u;
+        data[at] = x;
+      })",
+};
+
+// With memory that host and device share, and with memory of the device's own.
+class OpenCL : public testing::TestWithParam<bool> {
+ protected:
+  void SetUp() override {
+    if (opencl_devices().empty()) GTEST_SKIP() << "there is no OpenCL device";
+    api_ = open_opencl(0, GetParam());
+  }
+  Api& api() { return *api_; }
+
+  std::unique_ptr<Api> api_;
+};
+INSTANTIATE_TEST_SUITE_P(Memory, OpenCL, testing::Bool(),
+                         [](const auto& shares) { return shares.param ? "shared" : "copied"; });
+
+TEST_P(OpenCL, Says_what_it_is) {
+  const DeviceInfo& info = api().info();
+  EXPECT_FALSE(info.name.empty());
+  EXPECT_EQ(info.backend, "opencl");
+  EXPECT_NE(info.version.find("OpenCL"), std::string::npos);
+  EXPECT_GT(info.memory, 1U << 20);
+  EXPECT_GE(info.compute_units, 1U);
+  EXPECT_EQ(std::ranges::count(info.dtypes, f64), api().target().has_f64 ? 1 : 0);
+  EXPECT_EQ(api().target().dialect, compile::gpu::Dialect::opencl);
+  EXPECT_GE(api().target().group, 1);
+  EXPECT_GE(api().most_buffer_bytes(), 1U << 20);
+}
+
+TEST_P(OpenCL, Lists_gpus_first) {
+  const auto all = opencl_devices();
+  EXPECT_TRUE(std::ranges::is_sorted(all, std::greater(), &DeviceInfo::is_gpu));
+  expect_error(Errc::unknown_device, "there is no OpenCL device", [&] { open_opencl(all.size()); });
+}
+
+TEST_P(OpenCL, Copies_any_bytes) { check_copies(api()); }
+TEST_P(OpenCL, Has_no_more_memory_than_there_is) { check_out_of_memory(api()); }
+TEST_P(OpenCL, Runs_dependent_calls_in_order) { check_chain(api(), kernels); }
+TEST_P(OpenCL, Runs_calls_that_do_not_wait) { check_calls_that_do_not_wait(api(), kernels); }
+TEST_P(OpenCL, Runs_a_recording_again_and_again) { check_recording(api(), kernels); }
+TEST_P(OpenCL, Takes_submissions_of_many_threads) { check_many_threads(api(), kernels); }
+TEST_P(OpenCL, Waits_no_longer_than_it_is_told) { check_wait_ends_in_time(api(), kernels); }
+TEST_P(OpenCL, Is_lost_for_all_who_wait) { check_lose(api(), kernels); }
+
+// Puts a function of OpenCL's out of the way as long as it lives.
+template <class Function>
+class Replaced {
+ public:
+  Replaced(Function opencl::Functions::* which, Function by)
+      : place_(const_cast<opencl::Functions*>(opencl::functions())->*which), before_(std::exchange(place_, by)) {}
+  Replaced(const Replaced&) = delete;
+  Replaced& operator=(const Replaced&) = delete;
+  ~Replaced() { place_ = before_; }
+
+ private:
+  Function& place_;
+  const Function before_;
+};
+
+struct OneCall {
+  explicit OneCall(Api& api)
+      : module(api.compile(kernel(api, kernels.next, 2, 2), "next")),
+        from(memory_with(api, counted(100))),
+        to(memory_with(api, counted(100))),
+        call{module.get(), {to.get(), from.get()}, words({100, 0}), groups_for(api, 100), true} {}
+  std::unique_ptr<Module> module;
+  std::unique_ptr<Memory> from, to;
+  Dispatch call;
+};
+
+TEST_P(OpenCL, Has_no_memory_but_is_not_lost_if_a_call_finds_no_resources) {
+  const OneCall one(api());
+  {
+    const Replaced none(
+        &opencl::Functions::enqueue_kernel,
+        +[](cl_command_queue, cl_kernel, cl_uint, const std::size_t*, const std::size_t*, const std::size_t*, cl_uint,
+            const cl_event*, cl_event*) { return CL_OUT_OF_RESOURCES; });
+    expect_error(Errc::out_of_memory, "CL_OUT_OF_RESOURCES", [&] { api().submit({&one.call, 1}); });
+  }
+  run(api(), {&one.call, 1});
+}
+
+std::atomic<int> waited = 0;
+decltype(&::clWaitForEvents) wait_for_real = nullptr;
+
+// To ask for its status is not enough for the host to see what a command wrote.
+TEST_P(OpenCL, Waits_for_the_event_of_what_is_over) {
+  const OneCall one(api());
+  wait_for_real = opencl::functions()->wait_for_events;
+  const Replaced counting(
+      &opencl::Functions::wait_for_events, +[](cl_uint count, const cl_event* events) {
+        waited += static_cast<int>(count);
+        return wait_for_real(count, events);
+      });
+  const std::uint64_t number = api().submit({&one.call, 1});
+  waited = 0;
+  while (api().wait(number, Clock::time_point::min()).ended < number) std::this_thread::yield();
+  EXPECT_EQ(waited, 1);
+}
+
+template <class T>
+void check_type(Api& api, const std::string& type) {
+  const std::string source = "typedef struct { int n; } Arguments;\n__kernel void kernel_main(__global " + type +
+                             "* to, __global const " + type +
+                             "* from, Arguments a) { const int i = get_global_id(0); if (i < a.n) to[i] = from[i] * (" +
+                             type + ")3 + (" + type + ")1; }";
+  const int n = 1001;
+  std::vector<T> values;
+  std::vector<T> expected;
+  for (int i = 0; i < n; ++i) {
+    values.push_back(static_cast<T>(i * 5 - 7));
+    expected.push_back(static_cast<T>(values.back() * static_cast<T>(3) + static_cast<T>(1)));
+  }
+  const auto module = api.compile(kernel(api, source, 2, 1), type);
+  auto from = memory_with(api, values);
+  auto to = memory_with(api, std::vector<T>(values.size()));
+  const Dispatch call{module.get(), {to.get(), from.get()}, words({n}), groups_for(api, n), true};
+  run(api, {&call, 1});
+  EXPECT_EQ(values_of<T>(api, *to, values.size()), expected) << type;
+}
+
+TEST_P(OpenCL, Runs_kernels_of_every_type) {
+  check_type<float>(api(), "float");
+  check_type<std::int32_t>(api(), "int");
+  check_type<std::int64_t>(api(), "long");
+  check_type<std::uint32_t>(api(), "uint");
+  check_type<std::uint8_t>(api(), "uchar");
+  if (api().target().has_f64) check_type<double>(api(), "double");
+}
+
+TEST_P(OpenCL, Says_why_a_kernel_does_not_compile) {
+  const auto wrong = kernel(api(), "__kernel void kernel_main(__global int* to) { to[0] = unheard_of; }", 1, 0);
+  expect_error(Errc::invalid_kernel, "[wrong] does not compile", [&] { api().compile(wrong, "wrong"); });
+  expect_error(Errc::invalid_kernel, "unheard_of", [&] { api().compile(wrong, "wrong"); });
+}
+
+// As in the Erlang VM. Without its cache PoCL starts a linker.
+TEST_P(OpenCL, Compiles_where_children_are_ignored) {
+  const auto before = std::signal(SIGCHLD, SIG_IGN);
+  const std::string source = "__kernel void kernel_main(__global int* to) { to[get_global_id(0)] = " +
+                             std::to_string(Clock::now().time_since_epoch().count() % 1000000007) + "; }";
+  const auto module = api().compile(kernel(api(), source, 1, 0), "new");
+  auto to = memory_with(api(), counted(api().target().group));
+  const Dispatch call{module.get(), {to.get()}, {}, 1, true};
+  run(api(), {&call, 1});
+  std::signal(SIGCHLD, before);
+}
+
+}  // namespace
+}  // namespace tessera::driver::gpu
