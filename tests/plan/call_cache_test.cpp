@@ -497,7 +497,7 @@ struct SlowDevice {
   SlowDevice() {
     auto made = std::make_unique<SlowCompiler>();
     driver = made.get();
-    auto* state = new detail::DeviceState(std::move(made), detail::make_worker_pool(2));
+    auto* state = new detail::engine::DeviceState(std::move(made), detail::engine::make_worker_pool(2));
     device.emplace(detail::Access::make<Device>(detail::Ref<detail::engine::DeviceState>::adopt(state)));
   }
   SlowCompiler* driver = nullptr;

@@ -140,7 +140,7 @@ class GpuChainOnDevice : public testing::Test {
     auto api = std::make_unique<WatchedApi>(gpu::open_vulkan(0));
     api_ = api.get();
     auto driver = gpu::make_gpu_driver(std::move(api), "vulkan");
-    auto* state = new detail::DeviceState(std::move(driver), detail::make_worker_pool(2));
+    auto* state = new detail::engine::DeviceState(std::move(driver), detail::engine::make_worker_pool(2));
     device_ = detail::Access::make<Device>(detail::Ref<detail::engine::DeviceState>::adopt(state));
   }
 

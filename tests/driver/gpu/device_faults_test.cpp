@@ -87,7 +87,7 @@ std::unique_ptr<gpu::Api> open_api() {
 }
 
 Device device_with(std::unique_ptr<driver::Driver> driver) {
-  auto* state = new detail::DeviceState(std::move(driver), detail::make_worker_pool(2));
+  auto* state = new detail::engine::DeviceState(std::move(driver), detail::engine::make_worker_pool(2));
   return detail::Access::make<Device>(detail::Ref<detail::engine::DeviceState>::adopt(state));
 }
 
