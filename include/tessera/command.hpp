@@ -4,6 +4,7 @@
 #include <tessera/detail/argument_list.hpp>
 #include <tessera/detail/export.hpp>
 #include <tessera/detail/handle.hpp>
+#include <tessera/detail/observer.hpp>
 #include <tessera/error.hpp>
 #include <tessera/status.hpp>
 
@@ -21,20 +22,6 @@ namespace tessera {
 class Command;
 
 namespace detail {
-
-// Told once when a command is over, on the thread that ended it. Lives in whoever waits.
-class TESSERA_API Observer {
- public:
-  virtual void command_finished(engine::Work& work) noexcept = 0;
-
- protected:
-  Observer() = default;
-  ~Observer() = default;
-
- private:
-  friend struct engine::Work;
-  Observer* next_ = nullptr;
-};
 
 // What co_await command uses: resumes the coroutine on the thread that ends the command, or that stops the waiting
 // task.

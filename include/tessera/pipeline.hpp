@@ -23,10 +23,10 @@
 
 namespace tessera {
 
-namespace detail::engine {
+namespace detail::pipeline {
 struct HostCallView;
 struct PipelineState;
-}  // namespace detail::engine
+}  // namespace detail::pipeline
 
 // The buffers of a call stage, in the hands of its function.
 class TESSERA_API HostCall {
@@ -46,12 +46,12 @@ class TESSERA_API HostCall {
   const Shape& input_shape(std::size_t index) const;
   const Shape& output_shape(std::size_t index) const;
 
-  explicit HostCall(const detail::engine::HostCallView& view) noexcept : view_(view) {}
+  explicit HostCall(const detail::pipeline::HostCallView& view) noexcept : view_(view) {}
 
  private:
   std::span<std::byte> input_bytes(std::size_t index, DType dtype) const;
   std::span<std::byte> output_bytes(std::size_t index, DType dtype) const;
-  const detail::engine::HostCallView& view_;
+  const detail::pipeline::HostCallView& view_;
 };
 
 // A function of a call stage: takes nothing, or a HostCall&. It may use commands and buffers that its pipeline does not
@@ -190,11 +190,11 @@ class TESSERA_API Pipeline {
   // one in 64 is timed, the first too: the clock takes longer than such a stage.
   RunTimes last_run() const;
 
-  explicit Pipeline(std::unique_ptr<detail::engine::PipelineState> state) noexcept;
-  detail::engine::PipelineState& state(std::string_view call) const;
+  explicit Pipeline(std::unique_ptr<detail::pipeline::PipelineState> state) noexcept;
+  detail::pipeline::PipelineState& state(std::string_view call) const;
 
  private:
-  std::unique_ptr<detail::engine::PipelineState> state_;
+  std::unique_ptr<detail::pipeline::PipelineState> state_;
 };
 
 }  // namespace tessera

@@ -3,10 +3,11 @@
 #include <tessera/command.hpp>
 #include <tessera/device.hpp>
 
+#include "api/buffer_view.hpp"
 #include "core/text.hpp"
 #include "engine/cross_device.hpp"
 #include "engine/device_state.hpp"
-#include "engine/memory/storage.hpp"
+#include "engine/submission.hpp"
 
 namespace tessera {
 
@@ -14,10 +15,10 @@ namespace engine = detail::engine;
 using core::text;
 using detail::Access;
 using detail::Ref;
+using detail::view_of;
 using engine::DeviceState;
 using engine::Storage;
 using engine::View;
-using engine::view_of;
 
 namespace {
 
@@ -30,6 +31,11 @@ void expect_memory(const View& view, std::string_view call) {
 
 namespace detail {
 
+engine::View& view_of(const Buffer& buffer, std::string_view call) {
+  if (!Access::get(buffer)) throw Error(Errc::invalid_argument, text("[", call, "] on an empty buffer handle"));
+  return *Access::get(buffer);
+}
+
 Mapping::Mapping(const Buffer& buffer, DType dtype, bool writes) {
   const View& view = view_of(buffer, "map");
   expect_memory(view, "map");
@@ -37,7 +43,7 @@ Mapping::Mapping(const Buffer& buffer, DType dtype, bool writes) {
     throw Error(Errc::dtype_mismatch, text("[map] the buffer is ", describe(view), ", not ", to_string(dtype)));
   }
   DeviceState& device = *view.storage->device;
-  unmap_ = device.map(*view.storage, writes);
+  unmap_ = map(*view.storage, writes);
   data_ = device.driver->host_address(view.storage->block.address);
   if (data_) return;
   bytes_ = view.bytes;
@@ -108,10 +114,10 @@ void Buffer::read_bytes_into(std::span<std::byte> bytes) const {
                 text("[read] ", describe(view), " has ", view.bytes, " bytes, got room for ", bytes.size()));
   }
   Storage& storage = *view.storage;
-  storage.device->run_host(
-      {.label = "read", .storage = &storage, .bytes = static_cast<std::int64_t>(bytes.size()), .function = [&] {
-         storage.device->driver->download(bytes, storage.block.address);
-       }});
+  run_host(*storage.device,
+           {.label = "read", .storage = &storage, .bytes = static_cast<std::int64_t>(bytes.size()), .function = [&] {
+              storage.device->driver->download(bytes, storage.block.address);
+            }});
 }
 
 void Buffer::write_bytes(std::span<const std::byte> bytes) {
@@ -121,12 +127,12 @@ void Buffer::write_bytes(std::span<const std::byte> bytes) {
                 text("[write] ", describe(view), " has ", view.bytes, " bytes, got ", bytes.size()));
   }
   Storage& storage = *view.storage;
-  storage.device->run_host({.label = "write",
-                            .storage = &storage,
-                            .writes = true,
-                            .heals = true,
-                            .bytes = static_cast<std::int64_t>(bytes.size()),
-                            .function = [&] { storage.device->driver->upload(storage.block.address, bytes); }});
+  run_host(*storage.device, {.label = "write",
+                             .storage = &storage,
+                             .writes = true,
+                             .heals = true,
+                             .bytes = static_cast<std::int64_t>(bytes.size()),
+                             .function = [&] { storage.device->driver->upload(storage.block.address, bytes); }});
 }
 
 void Buffer::write_elements(std::span<const std::byte> bytes, std::int64_t first) {
@@ -138,13 +144,13 @@ void Buffer::write_elements(std::span<const std::byte> bytes, std::int64_t first
                 text("[write] ", count, " elements from element ", first, " on do not fit ", describe(view)));
   }
   Storage& storage = *view.storage;
-  storage.device->run_host(
-      {.label = "write",
-       .storage = &storage,
-       .writes = true,
-       .heals = count == view.shape.elements(),
-       .bytes = static_cast<std::int64_t>(bytes.size()),
-       .function = [&] { storage.device->driver->upload(storage.block.address + first * size, bytes); }});
+  run_host(*storage.device,
+           {.label = "write",
+            .storage = &storage,
+            .writes = true,
+            .heals = count == view.shape.elements(),
+            .bytes = static_cast<std::int64_t>(bytes.size()),
+            .function = [&] { storage.device->driver->upload(storage.block.address + first * size, bytes); }});
 }
 
 Buffer Buffer::reshape(const Shape& shape) const {
@@ -164,7 +170,9 @@ Command Buffer::copy_to(const Buffer& target) const {
   const View &from = view_of(*this, "copy_to"), &to = view_of(target, "copy_to");
   engine::DeviceState& target_device = *to.storage->device;
   if (from.storage->device == to.storage->device) {
-    return Access::make<Command>(target_device.submit({"copy", nullptr, {*this}, target, Params()}));
+    const View* input = &from;
+    return Access::make<Command>(
+        engine::submit(target_device, {.name = "copy", .output = &to, .inputs = {&input, 1}, .params = Params()}));
   }
   try {
     if (from.dtype != to.dtype || from.shape != to.shape) {
@@ -173,7 +181,7 @@ Command Buffer::copy_to(const Buffer& target) const {
     }
     return Access::make<Command>(engine::copy_between(*from.storage, *to.storage, from.bytes));
   } catch (const Error& error) {
-    return Access::make<Command>(target_device.refuse("copy", Status::failed, error.failure()));
+    return Access::make<Command>(engine::refuse(target_device, "copy", Status::failed, error.failure()));
   }
 }
 

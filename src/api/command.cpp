@@ -2,6 +2,7 @@
 
 #include "core/text.hpp"
 #include "engine/device_state.hpp"
+#include "engine/execution.hpp"
 
 #include <algorithm>
 #include <condition_variable>

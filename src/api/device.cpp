@@ -4,13 +4,13 @@
 #include <tessera/kernel.hpp>
 #include <tessera/kernels.hpp>
 
+#include "api/kernel_call.hpp"
 #include "core/process_end.hpp"
 #include "core/text.hpp"
 #include "driver/preference.hpp"
 #include "engine/device_state.hpp"
 #include "engine/observe/trace_record.hpp"
 #include "engine/stream_state.hpp"
-#include "pipeline/pipeline_state.hpp"
 
 #include <algorithm>
 #include <array>
@@ -143,7 +143,7 @@ Device& Device::operator=(const Device& other) noexcept {
 Device::~Device() {
   // Without threads of its own, nobody would ever run what is left: it would keep itself alive.
   if (--ref_->handles == 0 && ref_->is_own_process()) {
-    ref_->drop_kept();
+    ref_->attachments.drop();
     ref_->scheduler->last_handle_dropped();
   }
 }
@@ -165,8 +165,12 @@ void expect_enumerator(Enum value, Enum last, std::string_view name) {
 
 }  // namespace
 
-Buffer Device::empty(const Shape& shape, DType dtype) const { return engine::allocate(*ref_, shape, dtype, false); }
-Buffer Device::zeros(const Shape& shape, DType dtype) const { return engine::allocate(*ref_, shape, dtype, true); }
+Buffer Device::empty(const Shape& shape, DType dtype) const {
+  return Access::make<Buffer>(engine::allocate(*ref_, shape, dtype, false));
+}
+Buffer Device::zeros(const Shape& shape, DType dtype) const {
+  return Access::make<Buffer>(engine::allocate(*ref_, shape, dtype, true));
+}
 
 Buffer Device::make_buffer(std::span<const std::byte> bytes, std::size_t values, const Shape& shape,
                            DType dtype) const {
@@ -188,42 +192,42 @@ Buffer Device::from_bytes(std::span<const std::byte> bytes, const Shape& shape, 
 }
 
 void Device::run(std::string_view kernel, const BufferList& inputs, const Buffer& output, const Params& params) const {
-  ref_->run({kernel, nullptr, inputs, output, params});
+  engine::run(*ref_, detail::KernelCall(inputs, output, params).of(kernel));
 }
 void Device::run(const tile::Kernel& kernel, const BufferList& inputs, const Buffer& output,
                  const Params& params) const {
-  ref_->run({{}, &kernel, inputs, output, params});
+  engine::run(*ref_, detail::KernelCall(inputs, output, params).of(kernel));
 }
 
 Command Device::submit(std::string_view kernel, const BufferList& inputs, const Buffer& output,
                        const Params& params) const {
-  return Access::make<Command>(ref_->submit({kernel, nullptr, inputs, output, params}));
+  return Access::make<Command>(engine::submit(*ref_, detail::KernelCall(inputs, output, params).of(kernel)));
 }
 Command Device::submit(const tile::Kernel& kernel, const BufferList& inputs, const Buffer& output,
                        const Params& params) const {
-  return Access::make<Command>(ref_->submit({{}, &kernel, inputs, output, params}));
+  return Access::make<Command>(engine::submit(*ref_, detail::KernelCall(inputs, output, params).of(kernel)));
 }
 
 Status Device::poll(CommandId id) const {
-  DeviceState::Ended ended{};
-  const Ref<engine::Work> node = ref_->find(id, &ended);
-  return node ? Access::make<Command>(node).poll() : ended.status;
+  engine::CommandTable::Ended ended{};
+  const Ref<engine::Work> work = ref_->find(id, &ended);
+  return work ? Access::make<Command>(work).poll() : ended.status;
 }
 
 void Device::wait(CommandId id) const {
-  DeviceState::Ended ended{};
-  const Ref<engine::Work> node = ref_->find(id, &ended);
-  if (node) {
-    Access::make<Command>(node).wait();
+  engine::CommandTable::Ended ended{};
+  const Ref<engine::Work> work = ref_->find(id, &ended);
+  if (work) {
+    Access::make<Command>(work).wait();
   } else if (ended.failure) {
     throw Error(ended.failure);
   }
 }
 
 bool Device::cancel(CommandId id) const {
-  DeviceState::Ended ended{};
-  const Ref<engine::Work> node = ref_->find(id, &ended);
-  return node && Access::make<Command>(node).cancel();
+  engine::CommandTable::Ended ended{};
+  const Ref<engine::Work> work = ref_->find(id, &ended);
+  return work && Access::make<Command>(work).cancel();
 }
 
 std::vector<KernelInfo> Device::kernels() const {

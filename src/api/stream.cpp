@@ -2,10 +2,9 @@
 
 #include <tessera/device.hpp>
 
+#include "api/kernel_call.hpp"
 #include "core/text.hpp"
-#include "engine/schedule/timer.hpp"
 #include "engine/stream_state.hpp"
-#include "pipeline/pipeline_state.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -55,23 +54,25 @@ Device Stream::device() const { return Access::make<Device>(state_of(ref_, "devi
 
 void Stream::run(std::string_view kernel, const BufferList& inputs, const Buffer& output, const Params& params) const {
   engine::StreamState& state = state_of(ref_, "run");
-  state.device->run({kernel, nullptr, inputs, output, params, &state});
+  engine::run(*state.device, detail::KernelCall(inputs, output, params, &state).of(kernel));
 }
 void Stream::run(const tile::Kernel& kernel, const BufferList& inputs, const Buffer& output,
                  const Params& params) const {
   engine::StreamState& state = state_of(ref_, "run");
-  state.device->run({{}, &kernel, inputs, output, params, &state});
+  engine::run(*state.device, detail::KernelCall(inputs, output, params, &state).of(kernel));
 }
 
 Command Stream::submit(std::string_view kernel, const BufferList& inputs, const Buffer& output,
                        const Params& params) const {
   engine::StreamState& state = state_of(ref_, "submit");
-  return Access::make<Command>(state.device->submit({kernel, nullptr, inputs, output, params, &state}));
+  return Access::make<Command>(
+      engine::submit(*state.device, detail::KernelCall(inputs, output, params, &state).of(kernel)));
 }
 Command Stream::submit(const tile::Kernel& kernel, const BufferList& inputs, const Buffer& output,
                        const Params& params) const {
   engine::StreamState& state = state_of(ref_, "submit");
-  return Access::make<Command>(state.device->submit({{}, &kernel, inputs, output, params, &state}));
+  return Access::make<Command>(
+      engine::submit(*state.device, detail::KernelCall(inputs, output, params, &state).of(kernel)));
 }
 
 std::size_t Stream::in_flight() const { return state_of(ref_, "in_flight").in_flight(); }

@@ -3,9 +3,9 @@
 #include <tessera/error.hpp>
 
 #include "core/text.hpp"
-#include "engine/memory/storage.hpp"
+#include "engine/execution.hpp"
 #include "engine/observe/trace_record.hpp"
-#include "engine/submission.hpp"
+#include "engine/placement.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -18,22 +18,18 @@ namespace {
 
 constexpr const char* label = "copy";
 
-// Places a node of a loan, after the borrower too if there is one.
-Work& take_loan(Storage& storage, bool writes, Work* borrower) {
-  DeviceState& device = *storage.device;
-  Work& node = device.take_host_node(label);
-  node.kind = Work::Kind::loan;
+// Places a work of a loan, after the borrower too if there is one.
+Work& place_loan(Storage& storage, bool writes, Work* borrower) {
+  Work& work = take_host_work(*storage.device, label);
+  work.is_immediate = true;
   if (writes) {
-    node.outputs.push_back(&storage);
+    work.outputs.push_back(&storage);
   } else {
-    node.inputs.push_back(&storage);
+    work.inputs.push_back(&storage);
   }
-  std::vector<Ordered*>& earlier = device.earlier;
-  earlier.clear();
-  find_earlier(node, earlier);
-  if (borrower) earlier.push_back(borrower);
-  wait_for_all(node, earlier);
-  return node;
+  Ordered* after = borrower;
+  place(work, std::span(&after, borrower ? 1 : 0));
+  return work;
 }
 
 }  // namespace
@@ -59,11 +55,11 @@ void sort_for_locks(std::vector<DeviceState*>& devices) {
   devices.erase(repeated.begin(), repeated.end());
 }
 
-Work& lend(Storage& storage, bool writes) { return take_loan(storage, writes, nullptr); }
+Work& lend(Storage& storage, bool writes) { return place_loan(storage, writes, nullptr); }
 
 Loan take_back(Work& out, Work& borrower) {
   const bool writes = !out.outputs.empty();
-  Work& back = take_loan(writes ? *out.outputs[0] : *out.inputs[0], writes, &borrower);
+  Work& back = place_loan(writes ? *out.outputs[0] : *out.inputs[0], writes, &borrower);
   if (writes) {
     back.heals = true;
     back.host = [borrower = Ref<Work>(&borrower)] {
@@ -108,26 +104,23 @@ Ref<Work> copy_between(Storage& from, Storage& to, std::size_t bytes) {
     throw Error(unusable(core::text("[", label, "] ", storage == &from ? "the source" : "the target"), *storage));
   }
   Work& out = lend(from, false);
-  Work& node = device.take_host_node(label);
-  device.next_id();
-  device.number_command(node);
-  node.heals = true;
-  node.outputs.push_back(&to);
-  node.host = [&from, &to, bytes] { transfer(from, to, bytes); };
-  node.launch.bytes = static_cast<std::int64_t>(bytes);
-  node.cost = estimated_cost(node.launch.bytes);
-  node.trace = std::move(trace);
-  std::vector<Ordered*>& earlier = device.earlier;
-  earlier.clear();
-  find_earlier(node, earlier);
-  earlier.push_back(&out);
-  wait_for_all(node, earlier);
-  const Loan loan = take_back(out, node);
+  Work& work = take_host_work(device, label);
+  device.commands.next();
+  device.commands.add(work);
+  work.heals = true;
+  work.outputs.push_back(&to);
+  work.host = [&from, &to, bytes] { transfer(from, to, bytes); };
+  work.launch.bytes = static_cast<std::int64_t>(bytes);
+  work.cost = estimated_cost(work.launch.bytes);
+  work.trace = std::move(trace);
+  Ordered* after = &out;
+  place(work, std::span(&after, 1));
+  const Loan loan = take_back(out, work);
   locks.unlock();
 
-  Ref<Work> command(&node);
+  Ref<Work> command(&work);
   arm(loan);
-  if (node.arm()) device.scheduler->push(node);
+  arm(device, work, false);
   return command;
 }
 

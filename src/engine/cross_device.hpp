@@ -5,18 +5,18 @@
 #include <cstddef>
 #include <vector>
 
-// Buffers of one device in the hands of another: what copies between devices are made of.
+// Buffers of one device that a work of another uses: what copies between devices are made of.
 //
-// The order of a device knows its own nodes only. So a node that uses a buffer of another device is known there as a
-// loan, two nodes that are placed together with it: *out* is over when the buffer is free for it, and it waits for
-// that; *back*, which all later work on the buffer waits for, waits for it. A map does the same for the host.
+// A device orders its own works only. So a work that uses a buffer of another device is known there as a loan: two
+// works that are placed together with it. *out* finishes when the buffer is free for the borrower, which waits for
+// that; *back*, which all later work on the buffer waits for, waits for the borrower. A map does the same for the host.
 namespace tessera::detail::engine {
 
-// The order locks of several devices, always taken one after the other by their addresses; of one, that lock.
+// The order locks of several devices, always taken in the order of their addresses; of one device, its lock.
 class OrderLocks {
  public:
   explicit OrderLocks(DeviceState& device) : one_(&device) {}
-  // The device's own and these, which are sorted and hold it too; or none of them.
+  // These devices, which are sorted and include `device`; if there are none, `device` alone.
   OrderLocks(DeviceState& device, const std::vector<DeviceState*>& all)
       : one_(&device), all_(all.empty() ? nullptr : &all) {}
   OrderLocks(const OrderLocks&) = delete;
@@ -46,11 +46,11 @@ struct Loan {
 // take_back(). `writes`: all of the buffer, which is poisoned if the borrower fails.
 Work& lend(Storage& storage, bool writes);
 Loan take_back(Work& out, Work& borrower);
-// When the locks are given up.
+// After the locks are released.
 void arm(const Loan& loan) noexcept;
 
-// Copies between memory of two devices: at once if the host can address one of them, else through memory of the
-// host's. Throws the drivers' errors, and why the source has not what it should have.
+// Copies between the memory of two devices: directly if the host can address one of them, else through host memory.
+// Throws the drivers' errors, and the cause if the source is poisoned.
 void transfer(const Storage& from, const Storage& to, std::size_t bytes);
 
 // A command that copies a buffer into one of another device, of the same type and size.

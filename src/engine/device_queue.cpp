@@ -4,6 +4,7 @@
 
 #include "core/text.hpp"
 #include "engine/device_state.hpp"
+#include "engine/execution.hpp"
 #include "engine/launch_sequence.hpp"
 
 #include <algorithm>
@@ -20,7 +21,7 @@ thread_local const Work* attended = nullptr;
 
 }  // namespace
 
-DeviceQueue::Attended::Attended(const Work& node) noexcept { attended = &node; }
+DeviceQueue::Attended::Attended(const Work& work) noexcept { attended = &work; }
 DeviceQueue::Attended::~Attended() { attended = nullptr; }
 
 // What the watching thread shares with the queue, which may go first.
@@ -29,7 +30,7 @@ struct DeviceQueue::Watch {
 
   struct Flight {
     std::uint64_t number;
-    Work* node;
+    Work* work;
     int attendants = 0;  // threads that wait for the device to be done with it
   };
 
@@ -60,22 +61,22 @@ DeviceQueue::~DeviceQueue() {
   watch_->changed.notify_all();
 }
 
-std::uint64_t DeviceQueue::start_on_device(Work& node) {
+std::uint64_t DeviceQueue::start_on_device(Work& work) {
   driver::Driver& driver = watch_->driver;
-  if (!node.batch) return driver.start({&node.launch, 1});
-  return node.batch->start(driver);
+  if (!work.sequence) return driver.start({&work.launch, 1});
+  return work.sequence->start(driver);
 }
 
-core::FailurePtr DeviceQueue::start(Work& node) noexcept {
+core::FailurePtr DeviceQueue::start(Work& work) noexcept {
   const auto failed = [&](Errc code, std::string_view why) {
-    return core::make_failure(code, core::text(node.describe(), " failed: ", why));
+    return core::make_failure(code, core::text(work.describe(), " failed: ", why));
   };
   try {
     // Compiled first, while others may go on.
-    if (node.batch) {
-      node.batch->prepare(watch_->driver);
+    if (work.sequence) {
+      work.sequence->prepare(watch_->driver);
     } else {
-      watch_->driver.pieces(node.launch);
+      watch_->driver.pieces(work.launch);
     }
     bool needs_watcher = false;
     std::function<void()> later;
@@ -83,14 +84,13 @@ core::FailurePtr DeviceQueue::start(Work& node) noexcept {
     {
       // Numbers and flights in one order.
       const std::scoped_lock lock(watch_->mutex);
-      const std::uint64_t number = start_on_device(node);
-      node.flight.store(number, std::memory_order_release);
-      // Of a batch it is the run that is waited for, which cannot be over before it.
-      if (node.batch) node.join->flight.store(number, std::memory_order_release);
-      watch_->flights.push_back({number, &node});
-      if (node.batch) later = node.batch->work_for_later(watch_->driver);
-      if (later) device = node.device;
-      if (attended != &node) {
+      const std::uint64_t number = start_on_device(work);
+      work.queue_number.store(number, std::memory_order_release);
+      if (work.listener) work.listener->queued(work, number);
+      watch_->flights.push_back({number, &work});
+      if (work.sequence) later = work.sequence->work_for_later(watch_->driver);
+      if (later) device = work.device;
+      if (attended != &work) {
         watch_->unattended = number;
         needs_watcher = true;
         if (!watch_->has_thread) {
@@ -99,7 +99,7 @@ core::FailurePtr DeviceQueue::start(Work& node) noexcept {
         }
       }
     }
-    // From here on the node may be over.
+    // From here on the work may be over.
     if (needs_watcher) watch_->changed.notify_one();
     if (later) leave_to_worker(*device, "preparation", std::move(later), Priority::low);
     return nullptr;
@@ -113,7 +113,7 @@ core::FailurePtr DeviceQueue::start(Work& node) noexcept {
 // Ends what is over. The nodes keep the device, until the last of them has ended.
 void DeviceQueue::end_those(Watch& watch, const driver::Progress& progress) noexcept {
   while (true) {
-    Work* node = nullptr;
+    Work* work = nullptr;
     core::FailurePtr failure;
     {
       const std::scoped_lock lock(watch.mutex);
@@ -126,19 +126,19 @@ void DeviceQueue::end_those(Watch& watch, const driver::Progress& progress) noex
         }
         failure = progress.failure;
       }
-      node = first.node;
+      work = first.work;
       watch.flights.pop_front();
     }
     if (failure) {
-      failure = core::make_failure(failure->code, core::text(node->describe(), " failed: ", failure->message));
+      failure = core::make_failure(failure->code, core::text(work->describe(), " failed: ", failure->message));
     }
-    if (Work* next = finish(*node, std::move(failure))) execute(*next);
+    if (Work* next = finish(*work, std::move(failure))) execute(*next);
   }
 }
 
-bool DeviceQueue::attend(const Work& node, Clock::time_point until) noexcept {
+bool DeviceQueue::attend(const Work& work, Clock::time_point until) noexcept {
   const std::shared_ptr<Watch> watch = watch_;
-  const std::uint64_t number = node.flight.load(std::memory_order_acquire);
+  const std::uint64_t number = work.queue_number.load(std::memory_order_acquire);
   if (number == 0) return false;
   const auto add_attendant = [&](int count) {
     const std::scoped_lock lock(watch->mutex);
@@ -149,7 +149,7 @@ bool DeviceQueue::attend(const Work& node, Clock::time_point until) noexcept {
   // What has not ended is the watching thread's again: end_those() tells it.
   if (progress.ended < number) add_attendant(-1);
   end_those(*watch, progress);
-  return node.is_settled();
+  return work.is_settled();
 }
 
 void DeviceQueue::run(std::shared_ptr<Watch> watch) noexcept {
@@ -159,7 +159,7 @@ void DeviceQueue::run(std::shared_ptr<Watch> watch) noexcept {
     if (watch->flights.empty()) return;  // it is over
     const std::uint64_t number = watch->flights.front().number;
     {
-      const Ref<DeviceState> device = watch->flights.front().node->device;  // keeps it while this thread uses it
+      const Ref<DeviceState> device = watch->flights.front().work->device;  // keeps it while this thread uses it
       lock.unlock();
       end_those(*watch, watch->driver.wait(number, Clock::time_point::max()));
     }

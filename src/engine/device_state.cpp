@@ -3,11 +3,16 @@
 #include <tessera/error.hpp>
 
 #include "core/text.hpp"
+#include "engine/execution.hpp"
+#include "engine/own_call.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <pthread.h>
+#include <thread>
+#include <utility>
 #include <vector>
 
 namespace tessera::detail::engine {
@@ -63,7 +68,8 @@ DeviceState::DeviceState(std::unique_ptr<driver::Driver> with_driver, std::share
       calls(*driver),
       memory(*driver, default_memory_limit(*driver)),
       number(next_device_number()),
-      nodes(WorkPool::acquire()) {
+      works(WorkPool::acquire()),
+      commands(works) {
   LiveDevices& live = LiveDevices::instance();
   const std::scoped_lock lock(live.mutex);
   live.devices[number] = this;
@@ -76,7 +82,7 @@ DeviceState::~DeviceState() {
     live.devices.erase(number);
   }
   scheduler->stop();
-  WorkPool::retire(nodes);
+  WorkPool::retire(works);
 }
 
 void DeviceState::throw_other_process() const {
@@ -84,13 +90,49 @@ void DeviceState::throw_other_process() const {
               text(describe(), ", belongs to the process that opened it: a child made by fork() cannot use it"));
 }
 
-void DeviceState::drop_kept() {
-  decltype(commands) dropped;  // they go after the locks
-  decltype(attachment) detached;
-  const std::scoped_lock lock(commands_mutex);
-  dropped.swap(commands);
-  const std::scoped_lock attachment_guard(attachment_lock);
-  detached.swap(attachment);
+Ref<Work> DeviceState::find(CommandId id, CommandTable::Ended* ended) {
+  const std::scoped_lock lock(order);
+  return commands.find(id, name(), ended);
+}
+
+void DeviceState::remember(CommandId id, Status status, const core::FailurePtr& failure) {
+  const std::scoped_lock lock(order);
+  commands.remember(id, status, failure);
+}
+
+// One after the other: when a work's turn comes, those before it that could leave have left.
+void DeviceState::retire_cancelled() {
+  if (early_works.load(std::memory_order_relaxed) == 0) return;
+  std::vector<Ref<Work>> settled;
+  {
+    const std::scoped_lock lock(order);
+    settled = works.early_works();
+  }
+  for (const Ref<Work>& work : settled) {
+    while (work->is_early() && !work->is_blocked()) {
+      if (scheduler->take_back(*work)) {
+        execute(*work);
+      } else {
+        std::this_thread::yield();  // another thread has it
+      }
+    }
+  }
+}
+
+void DeviceState::synchronize() {
+  expect_own_process();
+  expect_not_in_call(*this, "synchronize");
+  std::vector<Ref<Work>> pending;
+  {
+    const std::scoped_lock lock(order);
+    pending = works.pending_commands();
+  }
+  for (const Ref<Work>& work : pending) wait(*work, Clock::time_point::max());
+  // A callback cannot wait for what its thread still has to do, and a thread that runs callbacks must not sleep until
+  // they have run.
+  if (!is_in_observer()) retire_cancelled();
+  if (!is_in_observer() && !scheduler->must_help()) callbacks.wait();
+  if (const std::exception_ptr exception = callbacks.take_failure()) std::rethrow_exception(exception);
 }
 
 std::string DeviceState::describe() const { return text("device ", number, ", ", name()); }
@@ -102,18 +144,42 @@ void release(DeviceState* state) noexcept {
   if (state->is_own_process()) delete state;  // else it would wait for threads that are not there
 }
 
-Buffer allocate(DeviceState& device, const Shape& shape, DType dtype, bool zero) {
+void callback_failed(unsigned device_number, std::exception_ptr exception) noexcept {
+  LiveDevices& live = LiveDevices::instance();
+  const std::scoped_lock lock(live.mutex);
+  const auto found = live.devices.find(device_number);
+  if (found != live.devices.end()) found->second->callbacks.failed(std::move(exception));
+}
+
+Ref<View> allocate(DeviceState& device, const Shape& shape, DType dtype, bool zero) {
   device.expect_own_process();
   if (dtype > DType::u8) {  // a number that the caller cast
     throw Error(Errc::invalid_argument,
                 text("there is no element type with the number ", static_cast<unsigned>(dtype)));
   }
-  const auto block = device.memory.allocate(dtype, shape);
-  auto* storage = new Storage(device, block);
-  Buffer buffer = Access::make<Buffer>(Ref<View>::adopt(new View(*storage, shape, dtype)));
-  // If the device fails here, the block goes back with the buffer.
+  const MemoryPool::Block block = device.memory.allocate(dtype, shape);
+  Ref<View> view = Ref<View>::adopt(new View(*new Storage(device, block), shape, dtype));
+  // If the device fails here, the block goes back with the view.
   if (zero && !block.is_zero) device.driver->fill_zero(block.address, shape.size_bytes(dtype));
-  return buffer;
+  return view;
+}
+
+std::shared_ptr<void> Attachments::get(Key key) const {
+  const std::scoped_lock lock(lock_);
+  const auto found = kept_.find(key);
+  return found == kept_.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<void> Attachments::put(Key key, std::shared_ptr<void> made) {
+  const std::scoped_lock lock(lock_);
+  if (handles_ == 0) return nullptr;
+  return kept_.try_emplace(key, std::move(made)).first->second;
+}
+
+void Attachments::drop() {
+  std::map<Key, std::shared_ptr<void>> dropped;  // destroyed after the lock is released
+  const std::scoped_lock lock(lock_);
+  dropped.swap(kept_);
 }
 
 }  // namespace tessera::detail::engine

@@ -9,33 +9,33 @@ namespace tessera::detail::engine {
 
 class Ordered;
 
-// "`dependent` waits for the node in whose list this hangs". Lives in the dependent.
+// A link in the list of an entry's dependents. Lives in the dependent.
 struct Edge {
   Ordered* dependent = nullptr;
   Edge* next = nullptr;
 };
 
-// A piece of work's place in the order: how many others it waits for, and who waits for it.
+// An entry of the order: how many others it waits for, and who waits for it.
 //
-// Nodes are recycled and their memory never goes away while others may point at it; a serial number tells one use of a
-// node from the next. begin() and wait_for() are called under the lock of the device that orders the work; the rest
+// Entries are recycled, and their memory never goes away while others may point at it; a serial number tells one use of
+// an entry from the next. begin() and wait_for() are called under the lock of the device that orders the work, the rest
 // from any thread.
 class Ordered {
  public:
-  // Starts a new use: waits for nobody yet, but holds itself back until arm().
+  // Starts a new use: it waits for nothing yet, but is held back until arm().
   void begin(std::uint64_t serial) noexcept {
     serial_ = serial;
     blockers_.store(1, std::memory_order_relaxed);
     dependents_.store(nullptr, std::memory_order_relaxed);
   }
-  // Starts a use that is over already.
+  // Starts a use that has finished already.
   void begin_retired(std::uint64_t serial) noexcept {
     serial_ = serial;
     dependents_.store(closed(), std::memory_order_relaxed);
   }
   std::uint64_t serial() const noexcept { return serial_; }
 
-  // Makes this node wait for `earlier`, unless that is over. The edge is this node's own.
+  // Makes this entry wait for `earlier`; false if that has finished. The edge is this entry's own.
   bool wait_for(Ordered& earlier, Edge& edge) noexcept {
     edge.dependent = this;
     blockers_.fetch_add(1, std::memory_order_relaxed);
@@ -51,17 +51,17 @@ class Ordered {
     return true;
   }
 
-  // One node less to wait for; true for the caller that takes away the last, who must see to it that the node runs.
+  // One less to wait for; true for the caller that takes away the last one and must have the work run.
   bool unblock() noexcept { return blockers_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
   bool is_blocked() const noexcept { return blockers_.load(std::memory_order_acquire) != 0; }
   // All waits are known.
   bool arm() noexcept { return unblock(); }
 
-  // It is over: from here on nobody waits for it. Returns those who did; read an edge's `next` before unblocking its
-  // dependent.
+  // It has finished: from here on nothing waits for it. Returns its dependents; read an edge's `next` before unblocking
+  // its dependent.
   Edge* retire() noexcept { return dependents_.exchange(closed(), std::memory_order_acq_rel); }
   bool is_retired() const noexcept { return dependents_.load(std::memory_order_acquire) == closed(); }
-  // plan::CallCache look(const Ordered&) for each that waits for it. It must not retire meanwhile.
+  // Calls look(const Ordered&) for each that waits for it. It must not retire meanwhile.
   template <class Look>
   void each_dependent(Look&& look) const {
     for (const Edge* edge = dependents_.load(std::memory_order_acquire); edge; edge = edge->next) {
@@ -80,16 +80,18 @@ class Ordered {
   std::atomic<std::uint32_t> blockers_{0};
 };
 
-// One use of a node, seen from a place that may outlive it.
+// One use of an entry, held by something that may outlive it.
 struct Position {
-  Ordered* node = nullptr;
+  Ordered* entry = nullptr;
   std::uint64_t serial = 0;
 
-  // The node if that use of it is not over.
-  Ordered* pending() const noexcept { return node && node->serial() == serial && !node->is_retired() ? node : nullptr; }
+  // The entry, if that use of it has not finished.
+  Ordered* pending() const noexcept {
+    return entry && entry->serial() == serial && !entry->is_retired() ? entry : nullptr;
+  }
 };
 
-// What happens to one buffer: its last writer, and its readers since. Guarded by the device's order lock.
+// The pending uses of one buffer: its last writer, and its readers since. Guarded by the device's order lock.
 class Hazards {
  public:
   bool can_read_now() const noexcept { return !writer_.pending(); }
@@ -101,7 +103,7 @@ class Hazards {
     return true;
   }
 
-  // plan::CallCache look(Ordered&) for each node that one which reads, or writes, has to wait for.
+  // Calls look(Ordered&) for each entry that a reader, or writer, has to wait for.
   template <class Look>
   void each_before(bool writes, Look&& look) const {
     if (Ordered* writer = writer_.pending()) look(*writer);
@@ -111,26 +113,26 @@ class Hazards {
     }
   }
 
-  // `node` reads, or writes, after all that was said before. wait_for(Ordered&) is called for each node to wait for.
+  // `entry` reads, or writes, after all that came before. Calls wait_for(Ordered&) for each entry to wait for.
   template <class WaitFor>
-  void read(Ordered& node, WaitFor&& wait_for) {
+  void read(Ordered& entry, WaitFor&& wait_for) {
     each_before(false, wait_for);
     if (readers_.size() >= prune_at_) prune();
-    readers_.push_back({&node, node.serial()});
+    readers_.push_back({&entry, entry.serial()});
   }
   template <class WaitFor>
-  void write(Ordered& node, WaitFor&& wait_for) {
+  void write(Ordered& entry, WaitFor&& wait_for) {
     each_before(true, wait_for);
     readers_.clear();
     prune_at_ = first_prune;
-    writer_ = {&node, node.serial()};
+    writer_ = {&entry, entry.serial()};
   }
 
  private:
   static constexpr std::size_t first_prune = 8;
 
-  // Forgets the readers that are over, so that a buffer that is only ever read does not grow. Twice the number that
-  // is left before the next time: constant work a reader.
+  // Forgets the readers that have finished, so that a buffer that is only ever read does not grow. The next time is at
+  // twice what is left: constant work a reader.
   void prune() {
     std::size_t kept = 0;
     for (const Position& reader : readers_) {

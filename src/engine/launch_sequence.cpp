@@ -17,18 +17,18 @@ bool is_same(const std::vector<driver::Launch>& a, const std::vector<driver::Lau
 
 }  // namespace
 
-void Batch::prepare(driver::Driver& driver) const {
+void LaunchSequence::prepare(driver::Driver& driver) const {
   for (const driver::Launch& launch : launches) driver.pieces(launch);
 }
 
-std::uint64_t Batch::start(driver::Driver& driver) const {
+std::uint64_t LaunchSequence::start(driver::Driver& driver) const {
   const std::scoped_lock lock(recorded->mutex);
   const bool is_free =
       driver.wait(recorded->last, std::chrono::steady_clock::time_point::min()).ended >= recorded->last;
   if (!is_free) return driver.start(launches);
   const bool is_other = !recorded->recording || !is_same(launches, recorded->launches);
   if (is_other || recorded->is_outdated) {
-    recorded->recording = nullptr;  // its memory may serve the next one
+    recorded->recording = nullptr;  // its memory may be reused by the next one
     recorded->recording = driver.record(launches);
     recorded->launches = launches;
     if (is_other) recorded->starts = 0;
@@ -38,7 +38,7 @@ std::uint64_t Batch::start(driver::Driver& driver) const {
   return recorded->last = driver.start(*recorded->recording);
 }
 
-std::function<void()> Batch::work_for_later(driver::Driver& driver) const noexcept try {
+std::function<void()> LaunchSequence::work_for_later(driver::Driver& driver) const noexcept try {
   const std::scoped_lock lock(recorded->mutex);
   if (recorded->starts != RecordedLaunches::often) return nullptr;
   ++recorded->starts;
@@ -48,7 +48,7 @@ std::function<void()> Batch::work_for_later(driver::Driver& driver) const noexce
     of->is_outdated = true;
   };
 } catch (const std::exception&) {
-  return nullptr;  // it stays as quick as it is
+  return nullptr;  // it stays as fast as it is
 }
 
 }  // namespace tessera::detail::engine

@@ -10,29 +10,29 @@
 
 namespace tessera::detail::engine {
 
-// What a device with a queue has recorded of a pipeline's run, and for which launches.
+// What a device with a queue has recorded of a sequence of launches, and for which launches.
 struct RecordedLaunches {
   std::mutex mutex;
   std::vector<driver::Launch> launches;
   std::unique_ptr<driver::Recording> recording;
   std::uint64_t last = 0;  // when it was started last
-  // What has been started so often will be started more often: a worker makes ready what makes it quicker, and then it
-  // is recorded anew. Not sooner, as a compiler may have to work for a quarter of a second (lavapipe, ten stages).
+  // After so many starts more are likely: a worker prepares what makes a recording faster, and it is recorded again.
+  // Not sooner, since the compiler may need a quarter of a second (lavapipe, ten stages).
   static constexpr int often = 8;
-  int starts = 0;  // as far as that is counted
+  int starts = 0;  // counted up to `often`
   bool is_outdated = false;
 };
 
-// All launches of a run, one after the other, as one node of a device with a queue.
-struct Batch {
+// Launches that a device with a queue starts as one work, one after the other.
+struct LaunchSequence {
   std::vector<driver::Launch> launches;
   std::shared_ptr<RecordedLaunches> recorded;
 
   // Compiles what has to be.
   void prepare(driver::Driver& driver) const;
-  // By the recording, if there is one for the same launches that is not under way.
+  // From the recording, if there is one for the same launches that is not in flight.
   std::uint64_t start(driver::Driver& driver) const;
-  // Something that a worker should do once this was started, or nothing. The driver must live until it has.
+  // What a worker should do once this has started, or nothing. The driver must outlive it.
   std::function<void()> work_for_later(driver::Driver& driver) const noexcept;
 };
 

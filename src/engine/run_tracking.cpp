@@ -1,102 +1,148 @@
-// What becomes of a run on its way: its groups begin and end, it is stopped, its times are kept.
-#include "pipeline/pipeline_state.hpp"
+#include "engine/run_tracking.hpp"
+
+#include "engine/device_state.hpp"
+#include "engine/execution.hpp"
 
 #include <utility>
 
 namespace tessera::detail::engine {
 
-std::unique_ptr<PipelineRun> RunLog::take() {
+std::unique_ptr<RunTracker> RunLog::take() {
   const std::scoped_lock lock(mutex_);
-  if (free_.empty()) return std::make_unique<PipelineRun>();
-  std::unique_ptr<PipelineRun> run = std::move(free_.back());
+  if (free_.empty()) return std::make_unique<RunTracker>();
+  std::unique_ptr<RunTracker> run = std::move(free_.back());
   free_.pop_back();
   return run;
 }
 
-void RunLog::keep(std::unique_ptr<PipelineRun> run) {
-  run->log = nullptr;                             // it would keep this log
-  std::shared_ptr<const PipelinePlan> forgotten;  // goes after the lock
+void RunLog::keep(std::unique_ptr<RunTracker> run) {
+  run->log_ = nullptr;                                  // it would keep this log
+  std::shared_ptr<const plan::CompiledPlan> forgotten;  // destroyed after the lock is released
   const std::scoped_lock lock(mutex_);
   last_.swap(run);
   if (!run) return;
-  forgotten = std::move(run->plan);
-  run->failure = nullptr;
+  forgotten = std::move(run->plan_);
+  run->failure_ = nullptr;
   free_.push_back(std::move(run));
 }
 
-void note_start(Work& node) noexcept {
+void RunTracker::begin(std::shared_ptr<const plan::CompiledPlan> plan, std::uint64_t number) {
+  plan_ = std::move(plan);
+  number_ = number;
+  times_.assign(plan_->groups.size(), {});
+  works_.clear();
+  barrier_ = nullptr;
+  is_stopped_ = false;
+  failure_ = nullptr;
+  outcome_ = Status::completed;
+  begin_ = Clock::now();
+}
+
+void RunTracker::follow(Work& barrier, bool is_sequence, std::shared_ptr<RunLog> log) {
+  barrier_ = &barrier;
+  is_sequence_ = is_sequence;
+  log_ = std::move(log);
+  barrier.listener = this;
+}
+
+void RunTracker::add(Work& work) {
+  work.listener = this;
+  work.part = works_.size();
+  works_.push_back({&work, work.serial()});
+  works_left_ = works_.size();
+}
+
+void RunTracker::finish_here(Status outcome) {
+  end_ = Clock::now();
+  outcome_ = outcome;
+}
+
+bool RunTracker::may_start(const Work&, Errc* reason) noexcept {
+  if (barrier_->try_start_part()) return true;
+  *reason = barrier_->failure ? barrier_->failure->code : Errc::cancelled;
+  return false;
+}
+
+void RunTracker::started(const Work& work) noexcept {
   const Clock::time_point now = Clock::now();
-  std::vector<PipelineRun::Time>& times = node.join->run->times;
-  if (!node.batch) {
-    times[node.group].start = now;
+  if (!is_sequence_) {
+    times_[work.part].start = now;
   } else {
-    for (PipelineRun::Time& time : times) time.start = now;
+    for (Time& time : times_) time.start = now;
   }
 }
 
-namespace {
+void RunTracker::queued(const Work&, std::uint64_t number) noexcept {
+  // Whoever waits for the run waits for its only work: the run cannot finish before it.
+  if (is_sequence_) barrier_->queue_number.store(number, std::memory_order_release);
+}
 
-// Whether the run is over now, before its groups have left the order, and the caller is the one to say so. Under the
+// Whether the run has finished, before its works have left the order, and the caller is the one to settle it. Under the
 // run's lock.
-bool try_end(Work& join) noexcept {
-  // One that has not begun is cancelled as a whole, by somebody else.
-  const bool is_running = join.status() == Status::running;
-  return join.run->is_stopped && join.run->parts_left == 0 && join.run->failure && is_running && join.try_claim();
+bool RunTracker::try_end() noexcept {
+  // A run that has not begun is cancelled as a whole, by somebody else.
+  const bool is_running = barrier_->status() == Status::running;
+  if (!is_stopped_ || works_left_ != 0 || !failure_ || !is_running || !barrier_->try_claim()) return false;
+  barrier_->outcome = outcome_;
+  barrier_->failure = failure_;
+  return true;
 }
 
-}  // namespace
-
-Ref<Work> note_end(Work& node) noexcept {
-  Work& join = *node.join;
-  PipelineRun& run = *join.run;
-  const std::scoped_lock lock(run.lock);
-  PipelineRun::Time& time = run.times[node.group];
+Ref<Work> RunTracker::finished(const Work& work) noexcept {
+  const std::scoped_lock lock(lock_);
+  Time& time = times_[work.part];
   if (time.start != Clock::time_point()) time.end = Clock::now();
-  if (node.batch) run.times.assign(run.times.size(), time);
-  if (node.failure && (!run.failure || node.group < run.failed_group)) {
-    run.failed_group = node.group;
-    run.failure = node.failure;
-    run.outcome = node.outcome;
+  if (is_sequence_) times_.assign(times_.size(), Time(time));
+  if (work.failure && (!failure_ || work.part < failed_group_)) {
+    failed_group_ = work.part;
+    failure_ = work.failure;
+    outcome_ = work.outcome;
   }
-  --run.parts_left;
-  return try_end(join) ? Ref<Work>(&join) : Ref<Work>();
+  --works_left_;
+  return try_end() ? Ref<Work>(barrier_) : Ref<Work>();
 }
 
-void keep_times(Work& join) noexcept {
-  std::unique_ptr<PipelineRun> run;
-  {
-    const std::scoped_lock lock(join.failure_lock);  // stop_run may look
-    run = std::move(join.run);
+void RunTracker::reached(Work& barrier) noexcept {
+  if (!barrier.is_settled() && failure_) {
+    barrier.outcome = outcome_;
+    barrier.failure = failure_;
   }
-  run->end = Clock::now();
-  run->outcome = join.outcome;
-  const std::shared_ptr<RunLog> log = run->log;
-  log->keep(std::move(run));
+  end_ = Clock::now();
+  outcome_ = barrier.outcome;
+  {
+    const std::scoped_lock lock(barrier.failure_lock);  // stop_run may look
+    barrier.listener = nullptr;
+  }
+  const std::shared_ptr<RunLog> log = log_;
+  log->keep(std::unique_ptr<RunTracker>(this));
 }
 
-void stop_run(Work& join, Errc reason, std::string_view why) {
-  std::vector<Ref<Work>> parts;
+void stop_run(Work& barrier, Errc reason, std::string_view why) {
+  std::vector<Ref<Work>> works;
   {
-    // No node begins another life under the order lock, and no record goes under the join's.
-    const std::scoped_lock order(join.device->order);
-    const std::scoped_lock lock(join.failure_lock);
-    if (!join.run) return;
-    for (const Position& part : join.run->parts) {
-      if (part.node->serial() != part.serial) continue;
-      if (Ref<Work> shared = WorkPool::try_share(static_cast<Work&>(*part.node))) parts.push_back(std::move(shared));
+    // No work is reused under the order lock, and no record returned under the barrier's.
+    const std::scoped_lock order(barrier.device->order);
+    const std::scoped_lock lock(barrier.failure_lock);
+    auto* run = static_cast<RunTracker*>(barrier.listener);
+    if (!run) return;
+    for (const Position& position : run->works_) {
+      if (position.entry->serial() != position.serial) continue;
+      if (Ref<Work> shared = WorkPool::try_share(static_cast<Work&>(*position.entry)))
+        works.push_back(std::move(shared));
     }
-    const std::scoped_lock run_lock(join.run->lock);
-    join.run->is_stopped = true;
+    const std::scoped_lock run_lock(run->lock_);
+    run->is_stopped_ = true;
   }
-  for (const Ref<Work>& part : parts) cancel(*part, reason, why);
-  bool is_over = false;
+  for (const Ref<Work>& work : works) cancel(*work, reason, why);
+  bool has_ended = false;
   {
-    const std::scoped_lock lock(join.failure_lock);
-    if (!join.run) return;
-    const std::scoped_lock run_lock(join.run->lock);
-    is_over = try_end(join);
+    const std::scoped_lock lock(barrier.failure_lock);
+    auto* run = static_cast<RunTracker*>(barrier.listener);
+    if (!run) return;
+    const std::scoped_lock run_lock(run->lock_);
+    has_ended = run->try_end();
   }
-  if (is_over) end_stopped(join);
+  if (has_ended) settle_stopped(barrier);
 }
 
 }  // namespace tessera::detail::engine

@@ -1,7 +1,9 @@
 #include "engine/stream_state.hpp"
 
+#include "core/text.hpp"
+#include "engine/execution.hpp"
+#include "engine/run_tracking.hpp"
 #include "engine/schedule/timer.hpp"
-#include "pipeline/pipeline_state.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -43,12 +45,12 @@ bool StreamState::enter(Errc* refused) {
   return true;
 }
 
-void StreamState::entered(Work& node) {
+void StreamState::entered(Work& work) {
   const std::scoped_lock lock(mutex_);
   if (!has_limit()) ++in_flight_;
   forget_ended();
-  nodes_.emplace_back(&node);
-  if (node.deadline < watched_) watch_deadline(node.deadline);
+  works_.emplace_back(&work);
+  if (work.deadline < watched_) watch_deadline(work.deadline);
 }
 
 void StreamState::left() noexcept {
@@ -61,9 +63,9 @@ void StreamState::left() noexcept {
 }
 
 void StreamState::forget_ended() {
-  while (!nodes_.empty() && nodes_.front()->is_settled()) nodes_.pop_front();
+  while (!works_.empty() && works_.front()->is_settled()) works_.pop_front();
   // One that stays pending must not keep all that came after it: constant work a command.
-  if (nodes_.size() > 2 * in_flight_ + 16) std::erase_if(nodes_, [](const auto& node) { return node->is_settled(); });
+  if (works_.size() > 2 * in_flight_ + 16) std::erase_if(works_, [](const auto& work) { return work->is_settled(); });
 }
 
 void StreamState::watch_deadline(Clock::time_point time) {
@@ -91,31 +93,31 @@ void StreamState::check_deadlines(Clock::time_point time) {
     if (time != watched_) return;  // an earlier one came later, and looks instead
     const Clock::time_point now = Clock::now();
     Clock::time_point next = Clock::time_point::max();
-    for (const Ref<Work>& node : nodes_) {
-      // Of a run that has begun, the groups that have not.
-      const bool is_run = node->kind == Work::Kind::join && node->status() == Status::running;
-      if (node->status() != Status::pending && !is_run) continue;
-      if (node->deadline > now) {
-        next = std::min(next, node->deadline);
+    for (const Ref<Work>& work : works_) {
+      // Of a run that has begun, the works that have not.
+      const bool is_run = work->kind == Work::Kind::barrier && work->status() == Status::running;
+      if (work->status() != Status::pending && !is_run) continue;
+      if (work->deadline > now) {
+        next = std::min(next, work->deadline);
       } else {
-        late.push_back(node);
+        late.push_back(work);
       }
     }
     watched_ = Clock::time_point::max();
     if (next != Clock::time_point::max()) watch_deadline(next);
   }
-  for (const Ref<Work>& node : late) {
-    if (!cancel(*node, Errc::deadline_exceeded, too_late) && node->kind == Work::Kind::join) {
-      stop_run(*node, Errc::deadline_exceeded, too_late);
+  for (const Ref<Work>& work : late) {
+    if (!cancel(*work, Errc::deadline_exceeded, too_late) && work->kind == Work::Kind::barrier) {
+      stop_run(*work, Errc::deadline_exceeded, too_late);
     }
   }
 }
 
 // True if there may be room now.
 bool StreamState::drop_oldest(std::unique_lock<std::mutex>& lock) {
-  for (const Ref<Work>& node : nodes_) {
-    if (node->status() != Status::pending) continue;
-    const Ref<Work> oldest = node;
+  for (const Ref<Work>& work : works_) {
+    if (work->status() != Status::pending) continue;
+    const Ref<Work> oldest = work;
     lock.unlock();
     cancel(*oldest, Errc::cancelled, "was dropped: a newer one came and its stream is full");
     lock.lock();
@@ -133,9 +135,21 @@ void StreamState::synchronize() {
   std::deque<Ref<Work>> pending;
   {
     const std::scoped_lock lock(mutex_);
-    pending = nodes_;
+    pending = works_;
   }
-  for (const Ref<Work>& node : pending) wait(*node, Clock::time_point::max());
+  for (const Ref<Work>& work : pending) wait(*work, Clock::time_point::max());
+}
+
+core::FailurePtr enter(StreamState*& stream, std::string_view label, bool* is_dropped) {
+  Errc refused{};
+  if (!stream || stream->enter(&refused)) return nullptr;
+  if (refused == Errc::stream_full) {
+    return core::make_failure(refused, core::text("[", label, "] was rejected: its stream is full, with ",
+                                                  stream->options.max_in_flight, " commands in flight"));
+  }
+  *is_dropped = true;
+  stream = nullptr;
+  return nullptr;
 }
 
 }  // namespace tessera::detail::engine

@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tessera/stream.hpp>
+#include <tessera/stream_options.hpp>
 
 #include "engine/device_state.hpp"
 
@@ -19,10 +19,10 @@ struct StreamState {
   StreamState(const StreamState&) = delete;
   StreamState& operator=(const StreamState&) = delete;
 
-  // Room for one more command, by the stream's policy: blocks, drops, or says no. `refused` is then what the new
-  // command ends as.
+  // Makes room for one more command, by the stream's policy: blocks, drops one, or returns false. `refused` is then
+  // what the new command ends as.
   bool enter(Errc* refused);
-  // A command has entered and found its place; it is over; it was over before it needed a place.
+  // A command that entered has its position; has finished; had finished before it needed a position.
   void entered(Work& node);
   void left() noexcept;
   void left_at_once() noexcept {
@@ -39,8 +39,7 @@ struct StreamState {
   Position last;  // under the device's order lock
 
  private:
-  // A stream without a limit counts the commands that need a place, and no others: the lock would be a tenth of a tiny
-  // command.
+  // A stream without a limit counts only commands that need a position: the lock would be a tenth of a tiny command.
   bool has_limit() const noexcept { return options.max_in_flight != 0; }
 
   // All under the mutex.
@@ -48,19 +47,23 @@ struct StreamState {
   void forget_ended();
   void watch_deadline(Clock::time_point time);
 
-  // The timer's. It does not keep the stream: a deadline may be far away.
+  // For the timer, which does not keep the stream alive: a deadline may be far away.
   struct Watch {
     std::mutex mutex;
-    StreamState* stream;  // null when that is gone
+    StreamState* stream;  // null once the stream is destroyed
   };
   void check_deadlines(Clock::time_point time);
 
   std::mutex mutex_;
   std::condition_variable left_;
   std::size_t in_flight_ = 0;
-  std::deque<Ref<Work>> nodes_;  // in order; ended ones go when they are half of it or at the front
+  std::deque<Ref<Work>> works_;  // in order; finished ones go when they are half of it or at the front
   const std::shared_ptr<Watch> watch_ = std::make_shared<Watch>();
   Clock::time_point watched_ = Clock::time_point::max();  // when the timer will look
 };
+
+// Enters the stream, if there is one. Returns the failure if it is full and rejects. If the new command must be
+// cancelled instead, `is_dropped` is set, and the stream is null from then on.
+core::FailurePtr enter(StreamState*& stream, std::string_view label, bool* is_dropped);
 
 }  // namespace tessera::detail::engine

@@ -3,491 +3,413 @@
 #include <tessera/error.hpp>
 
 #include "core/text.hpp"
-#include "engine/device_state.hpp"
+#include "engine/call.hpp"
+#include "engine/execution.hpp"
 #include "engine/observe/trace_record.hpp"
+#include "engine/own_call.hpp"
+#include "engine/placement.hpp"
+#include "engine/schedule/timer.hpp"
 #include "engine/stream_state.hpp"
-#include "kernels/kernel.hpp"
-#include "pipeline/pipeline_state.hpp"
 
 #include <algorithm>
-#include <new>
+#include <mutex>
+#include <utility>
+#include <vector>
 
 namespace tessera::detail::engine {
 
-namespace {
-
 using core::text;
 
-const View& checked_operand(const DeviceState& device, const kernels::Kernel& kernel, const Buffer& buffer,
-                            std::size_t index, bool is_output) {
-  const auto name = [&] {
-    return is_output ? text("[", kernel.name, "] output") : text("[", kernel.name, "] input ", index);
-  };
-  const View* view = Access::get(buffer);
-  if (!view) [[unlikely]]
-    throw Error(Errc::invalid_argument, name() + " is an empty buffer handle");
-  if (view->storage->device.get() != &device) [[unlikely]] {
-    throw Error(Errc::wrong_device, text(name(), ", ", describe(*view), ", lives on another device: ",
-                                         view->storage->device->name(), ", not ", device.name()));
+namespace {
+
+constexpr std::string_view dropped = "was dropped: its stream is full of started commands";
+
+// Runs groups on the spot. Under the order lock, with nothing ahead of them: nobody can come near their buffers, and
+// nobody sees the works, so they need no position in the order. Returns why the first group that failed did.
+core::FailurePtr run_here(DeviceState& device, std::span<BoundGroup> groups, bool is_sound, RunTracker* timed) {
+  core::FailurePtr first;
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    BoundGroup& group = groups[g];
+    const CommandId id = device.commands.next();
+    const Clock::time_point start = timed ? Clock::now() : Clock::time_point();
+    core::FailurePtr failure;
+    if (!is_sound) [[unlikely]] {
+      failure = first_poisoned_input(group.inputs, true,
+                                     [&] { return text(group.context, "[", group.label, "] command ", id); });
+    }
+    const bool is_refused = failure != nullptr;
+    if (!is_refused && group.kind == Work::Kind::kernel) [[likely]] {
+      group.launch.command = id;
+      failure = launch_piece(*device.driver, group.launch, 0, group.label, group.context);
+    }
+    if (failure || !is_sound) [[unlikely]] {
+      for (Storage* output : group.outputs) output->poison = failure;
+    }
+    if (timed && !is_refused) timed->set_time(g, {start, Clock::now()});
+    if (failure) [[unlikely]] {
+      is_sound = false;
+      device.commands.remember(id, Status::failed, failure);
+      if (!first) first = std::move(failure);
+    }
   }
-  return *view;
+  return first;
 }
 
-using Prepared = DeviceState::Prepared;
-
-// A kernel that looks around cannot write where it reads.
-void check_aliases(const DeviceState::Call& call, const Prepared& prepared) {
-  for (std::size_t i = 0; i < prepared.inputs.size(); ++i) {
-    if (prepared.inputs[i] != prepared.output) [[likely]]
-      continue;
-    const View &input = *Access::get(call.inputs[i]), &output = *Access::get(call.output);
-    const bool is_in_place = i < 64 && (prepared.program->in_place >> i & 1) != 0;
-    if (is_in_place && input.shape == output.shape && input.bytes == output.bytes) continue;
-    throw Error(Errc::invalid_argument,
-                text("[", prepared.kernel->name, "] output must not be input ", i, ": ",
-                     is_in_place ? text("it is read as ", describe(input), " and written as ", describe(output))
-                                 : "it reads its neighbours"));
-  }
+void set_stream(Work& work, StreamState* stream) {
+  if (!stream) return;
+  work.priority = stream->options.priority;
+  work.stream = Ref<StreamState>(stream);
+  if (stream->options.deadline.count() > 0) work.deadline = from_now(stream->options.deadline);
 }
 
-void prepare(DeviceState& device, const DeviceState::Call& call, Prepared& prepared) {
-  device.expect_own_process();
-  const kernels::Kernel& kernel = call.known         ? *call.known
-                                  : call.tile_kernel ? kernels::of(*call.tile_kernel)
-                                                     : kernels::find(call.kernel);
-  prepared.kernel = &kernel;
-  driver::Launch& launch = prepared.launch;
+// What a submission finds in its buffers.
+struct Found {
+  const Storage* freed = nullptr;  // the first one that is
+  std::size_t freed_index = 0;
+  bool is_idle = true;   // nothing that uses them is in flight
+  bool is_sound = true;  // none is poisoned
+};
 
-  const View& output = checked_operand(device, kernel, call.output, 0, true);
-  prepared.output = output.storage;
-  launch.buffers.push_back(output.storage->block.address);
-  launch.elements = output.shape.elements();
-  launch.bytes = static_cast<std::int64_t>(output.bytes);
+// Each kind of submission says what is its own; everything else is submit_as() below. They are classes without virtual
+// functions, so that a small command takes the whole way in some 100 ns.
 
-  core::InlineVector<kernels::Operand, 4> operands;
-  operands.push_back({output.dtype, &output.shape});
-  for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-    const View& input = checked_operand(device, kernel, call.inputs[i], i, false);
-    operands.push_back({input.dtype, &input.shape});
-    prepared.inputs.push_back(input.storage);
-    launch.buffers.push_back(input.storage->block.address);
-    launch.bytes += static_cast<std::int64_t>(input.bytes);
+// A command: one group.
+struct CommandSource {
+  static constexpr bool is_command = true;    // it has a number
+  static constexpr bool traces_small = true;  // small work is done on the spot even while a trace is on
+
+  BoundGroup& group;
+  StreamState* stream;
+
+  static const std::vector<DeviceState*>& lenders() {
+    static const std::vector<DeviceState*> none;
+    return none;
   }
-  prepared.program = &device.calls.resolve(kernel, {operands.data(), operands.size()}, call.params, launch, call.tile);
-  check_aliases(call, prepared);
+  std::string_view label() const { return group.label; }
+  bool is_small() const { return group.cost <= plan::small_bytes && group.is_compiled(); }
+  bool is_compiled() const { return true; }  // if it is small
+  void bind(OrderLocks&) const {}
+
+  // Calls look(storage, writes, index) for each buffer.
+  template <class Look>
+  void each_use(Look&& look) const {
+    look(*group.outputs[0], true, 0);
+    for (std::size_t i = 0; i < group.inputs.size(); ++i) look(*group.inputs[i], false, i + 1);
+  }
+  std::string name_of(std::size_t use) const {
+    return use == 0 ? text("[", group.label, "] output") : text("[", group.label, "] input ", use - 1);
+  }
+  core::FailurePtr other_problem() const { return nullptr; }
+  Ref<Work> refuse(DeviceState& device, core::FailurePtr why) const {
+    return engine::refuse(device, group.label, Status::failed, std::move(why));
+  }
+
+  core::FailurePtr run_small(DeviceState& device, bool is_sound) const {
+    return run_here(device, {&group, 1}, is_sound, nullptr);
+  }
+  void finished_small(Status) const {}
+  std::int64_t bytes() const { return group.launch.bytes; }
+
+  Work& place(DeviceState& device, StreamState* in, Ordered* last, const Found&, std::unique_ptr<TraceRecord> trace) {
+    device.commands.next();
+    Work& work = take_work(device, group);
+    device.commands.add(work);
+    work.launch.command = work.id;
+    work.trace = std::move(trace);
+    set_stream(work, in);
+    engine::place(work, std::span(&last, last ? 1 : 0));
+    return work;
+  }
+  void arm(DeviceState& device, Work& work, bool may_run_here) const { engine::arm(device, work, may_run_here); }
+};
+
+// A read, a write or another function on the host, which is no command.
+struct HostSource {
+  static constexpr bool is_command = false;
+  static constexpr bool traces_small = false;
+  static constexpr StreamState* stream = nullptr;
+
+  HostWork& work;
+
+  static const std::vector<DeviceState*>& lenders() { return CommandSource::lenders(); }
+  std::string_view label() const { return work.label; }
+  bool is_small() const { return work.storage && work.bytes <= plan::small_bytes; }
+  bool is_compiled() const { return true; }
+  void bind(OrderLocks&) const {}
+
+  template <class Look>
+  void each_use(Look&& look) const {
+    if (work.storage) look(*work.storage, work.writes, 0);
+  }
+  std::string name_of(std::size_t) const { return text("[", work.label, "] the buffer"); }
+  core::FailurePtr other_problem() const { return nullptr; }
+  [[noreturn]] Ref<Work> refuse(DeviceState&, core::FailurePtr why) const { throw Error(std::move(why)); }
+
+  core::FailurePtr run_small(DeviceState&, bool is_sound) const {
+    if (!is_sound && !work.heals) throw Error(poisoned(name_of(0), *work.storage));
+    work.function();
+    if (work.heals) work.storage->poison = nullptr;
+    return nullptr;
+  }
+  void finished_small(Status) const {}
+  std::int64_t bytes() const { return work.bytes; }
+
+  Work& place(DeviceState& device, StreamState*, Ordered*, const Found&, std::unique_ptr<TraceRecord> trace) const {
+    Work& placed = take_host_work(device, work.label);
+    // What a partial write leaves unchanged must be valid.
+    if (work.storage && !work.heals) placed.inputs.push_back(work.storage);
+    if (work.storage && work.writes) placed.outputs.push_back(work.storage);
+    placed.heals = work.heals;
+    placed.host = std::move(work.function);
+    placed.launch.bytes = work.bytes;
+    placed.cost = estimated_cost(work.bytes);
+    placed.trace = std::move(trace);
+    engine::place(placed);
+    return placed;
+  }
+  void arm(DeviceState& device, Work& placed, bool may_run_here) const { engine::arm(device, placed, may_run_here); }
+};
+
+// A run of a plan: several groups, and a barrier that is the command.
+struct RunSource {
+  static constexpr bool is_command = true;
+  static constexpr bool traces_small = false;
+  // Of the runs that are done on the spot, one in so many is timed: reading the clock twice takes as long as a tiny
+  // stage.
+  static constexpr std::uint64_t timed_one_in = 64;
+
+  DeviceState& device;
+  const PlanRun& run;
+  StreamState* stream;
+  ExecutablePlan& plan;
+  PlanInstance* instance = nullptr;
+  std::unique_ptr<RunTracker> timed = nullptr;
+  RunTracker* tracker = nullptr;
+
+  const std::vector<DeviceState*>& lenders() const { return plan.lenders; }
+  std::string_view label() const { return run_label; }
+  bool is_small() const { return plan.is_small; }
+  bool is_compiled() const {
+    if (!instance->is_compiled) {
+      instance->is_compiled = std::ranges::all_of(instance->groups, &BoundGroup::is_compiled);
+    }
+    return instance->is_compiled;
+  }
+  void bind(OrderLocks& order) {
+    instance = &take_instance(device, plan, order);
+    engine::bind(*run.variant, run.slots, *instance);
+  }
+
+  template <class Look>
+  void each_use(Look&& look) const {
+    const std::vector<BufferUse>& uses = instance->uses;
+    for (std::size_t i = 0; i < uses.size(); ++i) look(*uses[i].storage, uses[i].writes, i);
+  }
+  std::string name_of(std::size_t use) const {
+    return text("[", run_label, "] ", plan.graph.buffers[plan.used[use]].name);
+  }
+  core::FailurePtr other_problem() const {
+    for (const std::size_t g : plan.borrowing) {
+      const Storage& borrowed = *plan.borrowed[g]->storage;
+      if (!borrowed.is_freed.load(std::memory_order_relaxed)) continue;
+      return unusable(text("[", run_label, "] what ", plan.groups[g].context, "[copy] uses"), borrowed);
+    }
+    return nullptr;
+  }
+  Ref<Work> refuse(DeviceState&, core::FailurePtr why) const {
+    return engine::refuse(device, run_label, Status::failed, std::move(why));
+  }
+
+  std::unique_ptr<RunTracker> track(std::uint64_t number) const {
+    std::unique_ptr<RunTracker> made = run.log->take();
+    made->begin(run.variant->plan, number);
+    return made;
+  }
+  core::FailurePtr run_small(DeviceState&, bool is_sound) {
+    const std::uint64_t number = run.log->next_number();
+    if (number % timed_one_in == 1) timed = track(number);
+    core::FailurePtr failure = run_here(device, instance->groups, is_sound, timed.get());
+    device.commands.next();
+    return failure;
+  }
+  void finished_small(Status outcome) {
+    if (!timed) return;
+    timed->finish_here(outcome);
+    run.log->keep(std::move(timed));
+  }
+  std::int64_t bytes() const { return 0; }
+
+  Work& place(DeviceState&, StreamState* in, Ordered* last, const Found& found, std::unique_ptr<TraceRecord> trace) {
+    Work& barrier = device.works.take(device);
+    barrier.kind = Work::Kind::barrier;
+    barrier.label = run_label;
+    barrier.launch.bytes = 0;
+    barrier.cost = estimated_cost(0);
+    set_stream(barrier, in);
+    // Each group by itself where each has something to tell: why it is refused, or when it ran.
+    const bool is_sequence = device.queue && plan.is_all_kernels && found.is_idle && found.is_sound && !trace;
+    barrier.trace = std::move(trace);
+    tracker = track(run.log->next_number()).release();  // the barrier's from now on
+    tracker->follow(barrier, is_sequence, run.log);
+    const Run placed{plan, *instance, *tracker, barrier};
+    if (is_sequence) {
+      place_sequence(placed, last);
+    } else {
+      engine::place(placed, last);
+    }
+    return barrier;
+  }
+  void arm(DeviceState&, Work& barrier, bool may_run_here) const { arm_run(device, *tracker, barrier, may_run_here); }
+};
+
+// Under the order lock: neither free() nor another submission can come between.
+template <class Source>
+Found look(const Source& source) {
+  Found found;
+  source.each_use([&](const Storage& storage, bool writes, std::size_t index) {
+    if (storage.is_freed.load(std::memory_order_relaxed) && !found.freed) [[unlikely]] {
+      found.freed = &storage;
+      found.freed_index = index;
+    }
+    const bool is_idle = writes ? storage.hazards.can_write_now() : storage.hazards.can_read_now();
+    if (!is_idle) {
+      found.is_idle = false;
+    } else if (storage.poison) [[unlikely]] {
+      found.is_sound = false;
+    }
+  });
+  return found;
 }
 
-// What it costs, in bytes that are merely moved.
-std::int64_t work_of(const Prepared& prepared) { return prepared.launch.bytes * prepared.program->weight; }
-
-// Under the order lock, as no free() can come between.
-core::FailurePtr check_not_freed(const Prepared& prepared) {
-  const auto failure = [&](const std::string& what, const Storage& storage) {
-    return unusable(text("[", prepared.kernel->name, "] ", what), storage);
-  };
-  if (prepared.output->is_freed.load(std::memory_order_relaxed)) [[unlikely]]
-    return failure("output", *prepared.output);
-  for (std::size_t i = 0; i < prepared.inputs.size(); ++i) {
-    if (prepared.inputs[i]->is_freed.load(std::memory_order_relaxed)) [[unlikely]]
-      return failure(text("input ", i), *prepared.inputs[i]);
-  }
-  return nullptr;
-}
-
-// Why whoever waits for it would wait for the call that this thread is in.
-core::FailurePtr wait_for_own_call(const Prepared& prepared) {
-  core::FailurePtr own = wait_for_own_call(*prepared.output, true, prepared.kernel->name);
-  for (std::size_t i = 0; i < prepared.inputs.size() && !own; ++i) {
-    own = wait_for_own_call(*prepared.inputs[i], false, prepared.kernel->name);
+// Why the submission must be refused; null if it need not. `waits`: the caller does. Under the order lock.
+template <class Source>
+core::FailurePtr refusal(const Source& source, const Found& found, bool waits) {
+  if (core::FailurePtr problem = source.other_problem()) return problem;
+  if (found.freed) [[unlikely]]
+    return unusable(source.name_of(found.freed_index), *found.freed);
+  core::FailurePtr own;
+  if (waits && !found.is_idle) {
+    source.each_use([&](const Storage& storage, bool writes, std::size_t) {
+      if (!own) own = wait_for_own_call(storage, writes, source.label());
+    });
   }
   return own;
 }
 
-// For one who waits at once.
-void expect_not_after_call(const Storage& storage, bool writes, std::string_view label) {
-  if (core::FailurePtr own = wait_for_own_call(storage, writes, label)) throw Error(std::move(own));
-}
+// The way down, the same for everything.
+template <class Source>
+Ref<Work> submit_as(DeviceState& device, Source source, Wants wants) {
+  // A place in the stream. A command that is dropped for lack of one is submitted all the same, and cancelled: its
+  // output is poisoned in its turn.
+  StreamState* stream = source.stream;
+  bool is_dropped = false;
+  if (core::FailurePtr full = enter(stream, source.label(), &is_dropped)) return source.refuse(device, std::move(full));
 
-// Under the order lock: whether all that comes before is over.
-bool can_run_now(const Prepared& prepared, const StreamState* stream) {
-  if (!prepared.output->hazards.can_write_now()) return false;
-  for (const Storage* input : prepared.inputs) {
-    if (input != prepared.output && !input->hazards.can_read_now()) return false;
-  }
-  return !stream || !stream->options.in_order || !stream->last.pending();
-}
-
-// Gives a node its place after all that was submitted before it. Under the order lock.
-void place(Work& node, StreamState* stream) {
-  std::vector<Ordered*>& earlier = node.device->earlier;
-  earlier.clear();
-  find_earlier(node, earlier);
-  if (stream && stream->options.in_order) {
-    if (Ordered* last = stream->last.pending()) earlier.push_back(last);
-    stream->last = {&node, node.serial()};
-  }
-  wait_for_all(node, earlier);
-}
-
-}  // namespace
-
-std::uint64_t estimated_cost(std::int64_t bytes) { return 100 + static_cast<std::uint64_t>(bytes) / 8; }
-
-Clock::time_point from_now(std::chrono::nanoseconds time) {
-  const Clock::time_point now = Clock::now();
-  return time < Clock::time_point::max() - now ? now + time : Clock::time_point::max();
-}
-
-void find_earlier(Work& node, std::vector<Ordered*>& earlier) {
-  const auto wait_for = [&](Ordered& other) { earlier.push_back(&other); };
-  for (Storage* input : node.inputs) {
-    if (std::ranges::find(node.outputs, input) == node.outputs.end()) input->hazards.read(node, wait_for);
-  }
-  for (Storage* output : node.outputs) output->hazards.write(node, wait_for);
-}
-
-void wait_for_all(Work& node, const std::vector<Ordered*>& earlier) {
-  Edge* edges = node.edges.data();
-  if (earlier.size() > node.edges.size()) {
-    if (earlier.size() > node.more_edges.size()) node.more_edges.resize(earlier.size());
-    edges = node.more_edges.data();
-  }
-  for (std::size_t i = 0; i < earlier.size(); ++i) {
-    if (node.wait_for(*earlier[i], edges[i]) && node.trace) {
-      const CommandId id = static_cast<Work*>(earlier[i])->id;
-      if (id != 0) node.trace->waited_for.push_back(id);
-    }
-  }
-}
-
-Ref<Work> ended_command(DeviceState& device, std::string_view label, Status status, core::FailurePtr failure) {
-  Work& node = device.nodes.take_ended(status);
-  // Not to be found by its number, which needs no node: a failure is remembered, and whatever else is not found has
-  // completed.
-  node.id = device.last_id;
-  node.device_number = device.number;
-  node.label = label;
-  node.failure = std::move(failure);
-  if (node.failure) device.remember_locked(node.id, status, node.failure);
-  return Ref<Work>::adopt(&node);
-}
-
-namespace {
-
-// Runs a small command on the spot. Under the order lock: nobody can come near its buffers. Nobody can have seen the
-// command either, so it needs no place in the order.
-core::FailurePtr run_small(DeviceState& device, Prepared& prepared, TraceRecord* trace) {
-  if (trace) trace_start(*trace);
-  core::FailurePtr failure;
-  for (std::size_t i = 0; i < prepared.inputs.size() && !failure; ++i) {
-    if (prepared.inputs[i]->poison) [[unlikely]] {
-      failure =
-          poisoned(text("[", prepared.kernel->name, "] command ", device.last_id, ": input ", i), *prepared.inputs[i]);
-    }
-  }
-  if (!failure) {
-    prepared.launch.command = device.last_id;
-    failure = launch_piece(*device.driver, prepared.launch, 0, prepared.kernel->name);
-  }
-  if (failure || prepared.output->poison) prepared.output->poison = failure;
-  return failure;
-}
-
-}  // namespace
-
-core::FailurePtr poisoned(const std::string& what, const Storage& storage) {
-  return core::make_failure(what + " is poisoned", storage.poison);
-}
-
-namespace {
-
-// What an exception from the driver means for the command.
-template <class Function>
-core::FailurePtr guarded(const driver::Launch& launch, std::string_view kernel, int stage,
-                         Function&& function) noexcept {
-  const auto failed = [&](Errc code, std::string_view why) {
-    return core::make_failure(code,
-                              text(describe_stage(stage), "[", kernel, "] command ", launch.command, " failed: ", why));
-  };
+  // The checks.
+  std::unique_ptr<TraceRecord> trace = begin_trace_record();
+  const bool may_run_here = device.scheduler->may_use_caller();
+  const bool may_be_small =
+      source.is_small() && may_run_here && !is_dropped && !device.queue && (Source::traces_small || !trace);
+  OrderLocks order(device, source.lenders());
+  Found found;
+  core::FailurePtr wrong;
   try {
-    function();
-    return nullptr;
+    order.lock();
+    source.bind(order);
+    found = look(source);
+    wrong = refusal(source, found, wants == Wants::end || !Source::is_command);
   } catch (const Error& error) {
-    return failed(error.code(), error.what());
-  } catch (const std::exception& error) {
-    return failed(Errc::internal, error.what());
+    wrong = error.failure();
   }
-}
+  if (wrong) [[unlikely]] {
+    if (order.owns_lock()) order.unlock();
+    if (stream) stream->left_at_once();
+    return source.refuse(device, std::move(wrong));
+  }
+  const bool in_order = stream && stream->options.in_order;
+  Ordered* last = in_order ? stream->last.pending() : nullptr;
 
-}  // namespace
-
-core::FailurePtr prepare_launch(driver::Driver& driver, const driver::Launch& launch, std::string_view kernel,
-                                int stage) noexcept {
-  return guarded(launch, kernel, stage, [&] {
-    if (driver.partial_bytes(launch) == 0) driver.pieces(launch);
-  });
-}
-
-core::FailurePtr begin_launch(Work& node) noexcept {
-  driver::Driver& driver = *node.device->driver;
-  core::FailurePtr failure = guarded(node.launch, node.label, node.stage, [&] {
-    if (const std::size_t bytes = driver.partial_bytes(node.launch); bytes != 0) {
-      node.partial.reset(new (std::nothrow) std::byte[bytes]);
-      if (!node.partial) throw Error(Errc::out_of_memory, text("no memory for ", bytes, " bytes of partial results"));
-      node.launch.partial = node.partial.get();
+  // Small work is done on the spot.
+  if (may_be_small && found.is_idle && !last && source.is_compiled()) {
+    if (trace) trace_start(*trace);
+    core::FailurePtr failure = source.run_small(device, found.is_sound);
+    const Status status = failure ? Status::failed : Status::completed;
+    const CommandId id = device.commands.last();
+    Ref<Work> ended;
+    if (Source::is_command && (wants == Wants::command || failure)) {
+      ended = take_ended(device, source.label(), status, std::move(failure));
     }
-    node.pieces = driver.pieces(node.launch);
-  });
-  if (failure) node.partial.reset();
-  return failure;
-}
-
-core::FailurePtr finish_launch(const Work& node) noexcept {
-  return guarded(node.launch, node.label, node.stage, [&] { node.device->driver->finish(node.launch); });
-}
-
-core::FailurePtr launch_piece(driver::Driver& driver, const driver::Launch& launch, std::int64_t piece,
-                              std::string_view kernel, int stage) noexcept {
-  return guarded(launch, kernel, stage, [&] { driver.launch(launch, piece); });
-}
-
-core::FailurePtr enter(StreamState*& stream, std::string_view label, bool* is_dropped) {
-  Errc refused{};
-  if (!stream || stream->enter(&refused)) return nullptr;
-  if (refused == Errc::stream_full) {
-    return core::make_failure(refused, text("[", label, "] was rejected: its stream is full, with ",
-                                            stream->options.max_in_flight, " commands in flight"));
+    order.unlock();
+    source.finished_small(status);
+    if (trace) trace_end(*trace, {device.number, id, source.label(), source.bytes(), status});
+    if (stream) stream->left_at_once();
+    return ended;
   }
-  *is_dropped = true;
-  stream = nullptr;
-  return nullptr;
+
+  // Placing and arming.
+  Work& work = source.place(device, stream, last, found, std::move(trace));
+  if (in_order) stream->last = {&work, work.serial()};
+  order.unlock();
+  Ref<Work> command(&work);
+  if (stream) stream->entered(work);
+  if (is_dropped) cancel(work, Errc::cancelled, dropped);
+  source.arm(device, work, wants == Wants::end && may_run_here);
+  return command;
 }
 
-Ref<Work> DeviceState::submit(const Call& call) {
-  Prepared prepared;
-  try {
-    prepare(*this, call, prepared);
-  } catch (const Error& error) {
-    return refuse(prepared.kernel ? prepared.kernel->name : "unknown", Status::failed, error.failure());
-  }
-  return enqueue(call, prepared, Wants::command);
-}
-
-Ref<Work> DeviceState::start(const Call& call) {
-  Prepared prepared;
-  prepare(*this, call, prepared);
-  return enqueue(call, prepared, Wants::end);
-}
-
-void DeviceState::run(const Call& call) {
-  Prepared prepared;
-  prepare(*this, call, prepared);
-  const Ref<Work> command = enqueue(call, prepared, Wants::end_now);
+void wait_for_end(const Ref<Work>& command) {
   if (!command) return;
   wait(*command, Clock::time_point::max());
   throw_if_failed(*command);
 }
 
-Ref<Work> DeviceState::refuse(std::string_view label, Status status, core::FailurePtr failure) {
+Ref<Work> submit_run(DeviceState& device, const PlanRun& run, Wants wants) {
+  device.expect_own_process();
+  return submit_as(device, RunSource{device, run, run.stream, *run.variant->plan}, wants);
+}
+
+Ref<Work> submit_call(DeviceState& device, const Call& call, Wants wants) {
+  BoundGroup group;
+  prepare(device, call, group);
+  return submit_as(device, CommandSource{group, call.stream}, wants);
+}
+
+}  // namespace
+
+Ref<Work> refuse(DeviceState& device, std::string_view label, Status status, core::FailurePtr failure) {
   const std::unique_ptr<TraceRecord> trace = begin_trace_record();
   Ref<Work> ended;
   {
-    const std::scoped_lock lock(order);
-    next_id();
-    ended = ended_command(*this, label, status, std::move(failure));
+    const std::scoped_lock lock(device.order);
+    device.commands.next();
+    ended = take_ended(device, label, status, std::move(failure));
   }
-  if (trace) trace_end(*trace, {number, ended->id, label, 0, status});
+  if (trace) trace_end(*trace, {device.number, ended->id, label, 0, status});
   return ended;
 }
 
-Ref<Work> DeviceState::enqueue(const Call& call, Prepared& prepared, Wants wants) {
-  const std::string_view label = prepared.kernel->name;
-  StreamState* stream = call.stream;
-  bool is_dropped = false;
-  if (core::FailurePtr full = enter(stream, label, &is_dropped)) return refuse(label, Status::failed, std::move(full));
-
-  std::unique_ptr<TraceRecord> trace = begin_trace_record();
-  const bool may_run_here = scheduler->may_use_caller();
-  const bool is_ready = prepared.launch.elements == 0 || prepared.launch.executable->is_ready();
-  const bool is_small = is_ready && work_of(prepared) <= small_bytes && may_run_here && !is_dropped && !queue;
-  std::unique_lock lock(order);
-  if (core::FailurePtr freed = check_not_freed(prepared)) [[unlikely]] {
-    lock.unlock();
-    if (stream) stream->left_at_once();
-    return refuse(label, Status::failed, std::move(freed));
+Ref<Work> submit(DeviceState& device, const Call& call) {
+  BoundGroup group;
+  try {
+    prepare(device, call, group);
+  } catch (const Error& error) {
+    return refuse(device, group.label.empty() ? "unknown" : group.label, Status::failed, error.failure());
   }
-  next_id();
-  if (is_small && can_run_now(prepared, stream)) {
-    core::FailurePtr failure = run_small(*this, prepared, trace.get());
-    const Status status = failure ? Status::failed : Status::completed;
-    const CommandId id = last_id;
-    Ref<Work> ended;
-    if (wants == Wants::command || failure) ended = ended_command(*this, label, status, std::move(failure));
-    lock.unlock();
-    if (trace) trace_end(*trace, {number, id, label, prepared.launch.bytes, status});
-    if (stream) stream->left_at_once();
-    return ended;
-  }
-
-  if (wants == Wants::end_now) {
-    if (core::FailurePtr own = wait_for_own_call(prepared)) [[unlikely]] {
-      lock.unlock();
-      if (stream) stream->left_at_once();
-      return refuse(label, Status::failed, std::move(own));
-    }
-  }
-
-  Work& node = nodes.take(*this);
-  number_command(node);
-  node.kind = Work::Kind::kernel;
-  node.label = label;
-  node.inputs = prepared.inputs;
-  node.outputs.push_back(prepared.output);
-  node.launch = prepared.launch;
-  node.launch.command = node.id;
-  node.cost = estimated_cost(work_of(prepared)) + (is_ready ? 0 : compilation_cost);
-  node.trace = std::move(trace);
-  if (stream) {
-    node.priority = stream->options.priority;
-    node.stream = Ref<StreamState>(stream);
-    if (stream->options.deadline.count() > 0) node.deadline = from_now(stream->options.deadline);
-  }
-  place(node, stream);
-  lock.unlock();
-
-  Ref<Work> command(&node);
-  if (stream) stream->entered(node);
-  // Dropped before it could begin, it takes its place all the same: its output is poisoned in its turn.
-  if (is_dropped) cancel(node, Errc::cancelled, dropped);
-  if (node.arm()) {
-    if (wants == Wants::end_now && may_run_here) {
-      const DeviceQueue::Attended attended(node);
-      execute(node);
-    } else if (starts_at_once(node)) {
-      execute(node);
-    } else {
-      scheduler->push(node);
-    }
-  }
-  return command;
+  return submit_as(device, CommandSource{group, call.stream}, Wants::command);
 }
+Ref<Work> start(DeviceState& device, const Call& call) { return submit_call(device, call, Wants::unfinished); }
+void run(DeviceState& device, const Call& call) { wait_for_end(submit_call(device, call, Wants::end)); }
 
-Work& DeviceState::take_host_node(const char* label) {
-  Work& node = nodes.take(*this);
-  node.kind = Work::Kind::host;
-  node.id = 0;
-  node.label = label;
-  node.heals = false;
-  node.cost = estimated_cost(0);
-  return node;
+Ref<Work> submit(DeviceState& device, const PlanRun& run) { return submit_run(device, run, Wants::command); }
+void run(DeviceState& device, const PlanRun& run) { wait_for_end(submit_run(device, run, Wants::end)); }
+
+Ref<Work> submit_host(DeviceState& device, HostWork work) {
+  device.expect_own_process();
+  return submit_as(device, HostSource{work}, Wants::unfinished);
 }
-
-Ref<Work> DeviceState::start_host(HostWork& work, bool blocks) {
-  std::unique_ptr<TraceRecord> trace = begin_trace_record();
-  const bool may_run_here = scheduler->may_use_caller();
-  Storage* storage = work.storage;
-  expect_own_process();
-  std::unique_lock lock(order);
-  if (storage && storage->is_freed.load(std::memory_order_relaxed)) {
-    throw Error(unusable(text("[", work.label, "] the buffer"), *storage));
-  }
-  if (storage) expect_not_after_call(*storage, work.writes, work.label);
-  if (storage && may_run_here && !trace && !queue && work.bytes <= small_bytes &&
-      (work.writes ? storage->hazards.can_write_now() : storage->hazards.can_read_now())) {
-    if (storage->poison && !work.heals) throw Error(poisoned(text("[", work.label, "] the buffer"), *storage));
-    work.function();
-    if (work.heals) storage->poison = nullptr;
-    return {};
-  }
-
-  Work& node = take_host_node(work.label);
-  if (storage && !work.heals) node.inputs.push_back(storage);  // what a partial write keeps must be sound
-  if (storage && work.writes) node.outputs.push_back(storage);
-  node.heals = work.heals;
-  node.host = std::move(work.function);
-  node.launch.bytes = work.bytes;
-  node.cost = estimated_cost(work.bytes);
-  node.trace = std::move(trace);
-  place(node, nullptr);
-  lock.unlock();
-
-  Ref<Work> held(&node);
-  if (node.arm()) {
-    if (blocks && may_run_here) {
-      execute(node);
-    } else {
-      scheduler->push(node);
-    }
-  }
-  return held;
-}
-
-void DeviceState::run_host(HostWork work) {
-  const Ref<Work> node = start_host(work, true);
-  if (!node) return;
-  wait(*node, Clock::time_point::max());
-  throw_if_failed(*node);
-}
-
-Ref<Work> DeviceState::submit_host(HostWork work) { return start_host(work, false); }
-
-Ref<Work> DeviceState::map(Storage& storage, bool writes) {
-  expect_own_process();
-  // Two nodes: the first is over when the memory is the host's; the second, which all later work waits for, is held
-  // back until the host gives the memory up.
-  std::unique_lock lock(order);
-  if (storage.is_freed.load(std::memory_order_relaxed)) {
-    throw Error(Errc::buffer_freed, "[map] the buffer has been freed");
-  }
-  expect_not_after_call(storage, writes, "map");
-  Work& begin = take_host_node("map");
-  begin.inputs.push_back(&storage);
-  if (writes) begin.outputs.push_back(&storage);
-  place(begin, nullptr);
-  Work& end = take_host_node("unmap");
-  if (writes) {
-    end.outputs.push_back(&storage);
-  } else {
-    end.inputs.push_back(&storage);
-  }
-  place(end, nullptr);
-  lock.unlock();
-
-  const Ref<Work> held_begin(&begin);
-  Ref<Work> held_end(&end);
-  if (begin.arm()) {
-    if (scheduler->may_use_caller()) {
-      execute(begin);
-    } else {
-      scheduler->push(begin);
-    }
-  }
-  wait(begin, Clock::time_point::max());
-  if (begin.failure) {
-    unmap(end);
-    throw_if_failed(begin);
-  }
-  return held_end;
-}
-
-void unmap(Work& end) noexcept {
-  if (end.arm()) execute(end);
-}
-
-void DeviceState::release_in_order(Storage& storage) noexcept {
-  if (!is_own_process()) return;  // what is left of it here is nobody's
-  std::unique_lock lock(order);
-  if (storage.hazards.can_write_now()) {
-    lock.unlock();
-    release_memory(storage);
-    return;
-  }
-  Work& node = take_host_node("free");
-  node.kind = Work::Kind::release;
-  node.outputs.push_back(&storage);
-  place(node, nullptr);
-  lock.unlock();
-  if (node.arm()) execute(node);
+void run_host(DeviceState& device, HostWork work) {
+  device.expect_own_process();
+  wait_for_end(submit_as(device, HostSource{work}, Wants::end));
 }
 
 }  // namespace tessera::detail::engine

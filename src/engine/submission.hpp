@@ -1,39 +1,76 @@
 #pragma once
 
-#include "engine/device_state.hpp"
+#include <tessera/detail/handle.hpp>
+#include <tessera/shape.hpp>
 
-#include <chrono>
+#include "engine/executable_plan.hpp"
+#include "engine/run_tracking.hpp"
+#include "kernels/kernel.hpp"
+
 #include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
 #include <string_view>
-#include <vector>
 
-// What submitting a command and submitting a run of a pipeline have in common (submit.cpp).
+// The one way down to the engine. Whatever is submitted, it is groups with their memory: a command is one, a run of a
+// plan several, a read or write one on the host. All take the same steps (submission.cpp): a place in the stream; the
+// checks that need the order lock; then either the small work is done on the spot, or works are placed in the order and
+// armed.
 namespace tessera::detail::engine {
 
-// Work that moves no more than this is done by the submitting thread, under the order lock, if nothing is ahead of it:
-// 4 KiB take less than 0.2 µs, handing over to a worker 0.3 µs and more (bench: "independent tiny commands").
-inline constexpr std::int64_t small_bytes = 4096;
+// What the caller wants back: a command in any case; one only if the work has not finished yet; or nothing, since it
+// waits: then it may run the work itself.
+enum class Wants : std::uint8_t { command, unfinished, end };
 
-// Nanoseconds of a command, roughly: 8 GB/s, and what a command costs itself.
-std::uint64_t estimated_cost(std::int64_t bytes);
-// And of one that has to be compiled first.
-inline constexpr std::uint64_t compilation_cost = 20'000'000;
+// A call of a kernel.
+struct Call {
+  std::string_view name = {};                 // of the kernel, or
+  const tile::Kernel* tile_kernel = nullptr;  // the kernel itself, or
+  const kernels::Kernel* known = nullptr;     // as it is registered
+  const View* output = nullptr;               // null: an empty handle, which is refused
+  std::span<const View* const> inputs{};      // the same
+  kernels::Given params;
+  StreamState* stream = nullptr;
+  std::span<const std::int64_t> tile = {};  // of the output, if the caller chose it
+};
+// submit() returns a command in any case: one that has already failed if the call is wrong. start() returns nothing for
+// work that was so small that it is done; it throws what is wrong with the call, as run() does, which blocks.
+Ref<Work> submit(DeviceState& device, const Call& call);
+Ref<Work> start(DeviceState& device, const Call& call);
+void run(DeviceState& device, const Call& call);
 
-// A time beyond the clock's end never comes.
-Clock::time_point from_now(std::chrono::nanoseconds time);
+// A run of a plan.
+struct PlanRun {
+  const std::shared_ptr<const PlanVariant>& variant;
+  const std::shared_ptr<RunLog>& log;
+  std::span<Storage* const> slots;  // in the order of the plan's
+  StreamState* stream = nullptr;
+};
+inline constexpr std::string_view run_label = "pipeline";
+Ref<Work> submit(DeviceState& device, const PlanRun& run);
+void run(DeviceState& device, const PlanRun& run);
 
-// Takes a place in the stream, if there is one. The failure if the stream is full and rejects; `is_dropped`, and the
-// stream is null from then on, if the command must be cancelled for it.
-core::FailurePtr enter(StreamState*& stream, std::string_view label, bool* is_dropped);
-inline constexpr std::string_view dropped = "was dropped: its stream is full of started commands";
+// A function on the host that uses a buffer, in its position in the order. run_host() blocks until it is done, and
+// throws if it failed; submit_host() does not, and returns nothing if the function was small and has been called.
+struct HostWork {
+  const char* label;
+  Storage* storage;
+  bool writes = false;  // else it reads
+  bool heals = false;   // it writes all of it; else the buffer must not be poisoned
+  std::int64_t bytes = 0;
+  std::function<void()> function;
+};
+void run_host(DeviceState& device, HostWork work);
+Ref<Work> submit_host(DeviceState& device, HostWork work);
 
-// All of these under the order lock.
-//
-// Gives a node its place among those that use its buffers; adds whom it has to wait for.
-void find_earlier(Work& node, std::vector<Ordered*>& earlier);
-// Makes it wait for those that are not over.
-void wait_for_all(Work& node, const std::vector<Ordered*>& earlier);
-// A command that is over before it could begin, or that was small enough to be done at once: the last one numbered.
-Ref<Work> ended_command(DeviceState& device, std::string_view label, Status status, core::FailurePtr failure);
+// Gives the host access to the memory: blocks until the buffer is free. unmap() takes the work that is returned.
+Ref<Work> map(Storage& storage, bool writes);
+void unmap(Work& end) noexcept;
+// Returns the storage's memory when all that uses it has finished; takes over a reference to the storage.
+void release_in_order(Storage& storage) noexcept;
+
+// A command that ended before it could begin. `failure` says why.
+Ref<Work> refuse(DeviceState& device, std::string_view label, Status status, core::FailurePtr failure);
 
 }  // namespace tessera::detail::engine

@@ -4,7 +4,6 @@
 #include "engine/device_state.hpp"
 #include "engine/launch_sequence.hpp"
 #include "engine/observe/trace_record.hpp"
-#include "pipeline/pipeline_state.hpp"
 
 #include <algorithm>
 #include <condition_variable>
@@ -15,16 +14,16 @@ namespace tessera::detail::engine {
 
 namespace {
 
-// Where threads sleep and observers are kept: a few places for all nodes, so that a node needs no mutex of its own.
-struct ParkingPlace {
+// Where threads sleep and observers are listed: a few lots for all works, so that a work needs no mutex of its own.
+struct ParkingLot {
   std::mutex mutex;
   std::condition_variable woken;
 };
 
-ParkingPlace& parking_place(const Work& node) {
+ParkingLot& parking_lot(const Work& work) {
   constexpr std::size_t count = 64;
-  static auto& places = *new std::array<ParkingPlace, count>();  // never destroyed: threads may outlive main
-  return places[(reinterpret_cast<std::uintptr_t>(&node) / sizeof(Work)) % count];
+  static auto& lots = *new std::array<ParkingLot, count>();  // never destroyed: threads may outlive main
+  return lots[(reinterpret_cast<std::uintptr_t>(&work) / sizeof(Work)) % count];
 }
 
 }  // namespace
@@ -69,13 +68,13 @@ bool Work::try_begin_ending() noexcept {
 }
 
 bool Work::settle_early() noexcept {
-  device->early_nodes.fetch_add(1, std::memory_order_relaxed);
+  device->early_works.fetch_add(1, std::memory_order_relaxed);
   return settle(early);
 }
 
 void Work::leave_early() noexcept {
   state.fetch_and(~early, std::memory_order_release);
-  device->early_nodes.fetch_sub(1, std::memory_order_relaxed);
+  device->early_works.fetch_sub(1, std::memory_order_relaxed);
 }
 
 bool Work::settle(std::uint32_t flags) noexcept {
@@ -92,8 +91,8 @@ thread_local int observers_told = 0;  // one inside of the other, on this thread
 
 bool is_in_observer() noexcept { return observers_told != 0; }
 
-void Work::tell() noexcept {
-  ParkingPlace& parking = parking_place(*this);
+void Work::notify() noexcept {
+  ParkingLot& parking = parking_lot(*this);
   std::unique_lock lock(parking.mutex);
   parking.woken.notify_all();
   // One at a time, and each out of the list before it is told: remove_observer relies on it.
@@ -108,14 +107,14 @@ void Work::tell() noexcept {
 }
 
 bool Work::wake() noexcept {
-  ParkingPlace& parking = parking_place(*this);
+  ParkingLot& parking = parking_lot(*this);
   const std::scoped_lock lock(parking.mutex);
   parking.woken.notify_all();
   return observers != nullptr;
 }
 
 bool Work::add_observer(Observer& observer) {
-  const std::scoped_lock lock(parking_place(*this).mutex);
+  const std::scoped_lock lock(parking_lot(*this).mutex);
   if (is_settled(state.fetch_or(observed, std::memory_order_acq_rel))) return false;
   observer.next_ = observers;
   observers = &observer;
@@ -123,7 +122,7 @@ bool Work::add_observer(Observer& observer) {
 }
 
 bool Work::remove_observer(Observer& observer) {
-  const std::scoped_lock lock(parking_place(*this).mutex);
+  const std::scoped_lock lock(parking_lot(*this).mutex);
   for (Observer** link = &observers; *link; link = &(*link)->next_) {
     if (*link != &observer) continue;
     *link = observer.next_;
@@ -133,7 +132,7 @@ bool Work::remove_observer(Observer& observer) {
 }
 
 bool Work::park(Clock::time_point until) {
-  ParkingPlace& parking = parking_place(*this);
+  ParkingLot& parking = parking_lot(*this);
   std::unique_lock lock(parking.mutex);
   if (is_settled(state.fetch_or(observed, std::memory_order_acq_rel))) return true;
   const auto over = [this] { return is_settled(); };
@@ -144,16 +143,14 @@ bool Work::park(Clock::time_point until) {
   return parking.woken.wait_until(lock, until, over);
 }
 
-std::string describe_stage(int stage) { return stage == Work::no_stage ? "" : core::text("stage ", stage, " "); }
-
 std::string Work::describe() const {
-  return core::text(describe_stage(stage), "[", label, "]", id != 0 ? core::text(" command ", id) : "");
+  return core::text(context, "[", label, "]", id != 0 ? core::text(" command ", id) : "");
 }
 
-void retain(Work* node) noexcept { node->refs.fetch_add(1, std::memory_order_relaxed); }
+void retain(Work* work) noexcept { work->refs.fetch_add(1, std::memory_order_relaxed); }
 
-void release(Work* node) noexcept {
-  if (node->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) node->pool->give_back(*node);
+void release(Work* work) noexcept {
+  if (work->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) work->pool->give_back(*work);
 }
 
 namespace {
@@ -188,11 +185,11 @@ void WorkPool::retire(WorkPool& pool) {
 void WorkPool::add_slab() {
   slabs_.push_back({std::make_unique<Work[]>(slab_size)});
   for (std::size_t i = 0; i < slab_size; ++i) {
-    Work& node = slabs_.back().nodes[i];
-    node.pool = this;
-    node.slab = slabs_.size() - 1;
-    node.next_free = free_;
-    free_ = &node;
+    Work& work = slabs_.back().works[i];
+    work.pool = this;
+    work.slab = slabs_.size() - 1;
+    work.next_free = free_;
+    free_ = &work;
   }
 }
 
@@ -209,62 +206,62 @@ Work& WorkPool::pop_free() {
     older_.pop_back();
   }
   if (!free_) add_slab();
-  Work& node = *free_;
-  free_ = node.next_free;
-  node.refs.store(1, std::memory_order_relaxed);
-  return node;
+  Work& work = *free_;
+  free_ = work.next_free;
+  work.refs.store(1, std::memory_order_relaxed);
+  return work;
 }
 
 Work& WorkPool::take(DeviceState& device) {
-  Work& node = pop_free();
-  node.begin(++last_serial_);
-  slabs_[node.slab].may_be_pending = true;
-  node.device = Ref<DeviceState>(&device);
-  node.device_number = device.number;
-  node.state.store(static_cast<std::uint32_t>(Status::pending), std::memory_order_relaxed);
-  return node;
+  Work& work = pop_free();
+  work.begin(++last_serial_);
+  slabs_[work.slab].may_be_pending = true;
+  work.device = Ref<DeviceState>(&device);
+  work.device_number = device.number;
+  work.state.store(static_cast<std::uint32_t>(Status::pending), std::memory_order_relaxed);
+  return work;
 }
 
 Work& WorkPool::take_ended(Status outcome) {
-  Work& node = pop_free();
-  node.begin_retired(++last_serial_);
-  node.outcome = outcome;
-  node.state.store(static_cast<std::uint32_t>(outcome), std::memory_order_release);
-  return node;
+  Work& work = pop_free();
+  work.begin_retired(++last_serial_);
+  work.outcome = outcome;
+  work.state.store(static_cast<std::uint32_t>(outcome), std::memory_order_release);
+  return work;
 }
 
-void WorkPool::give_back(Work& node) noexcept {
-  if (node.failure) node.failure.reset();
+void WorkPool::give_back(Work& work) noexcept {
+  if (work.failure) work.failure.reset();
   // Dropped last: with it may go the device, and this pool to the next one.
-  const Ref<DeviceState> device = std::move(node.device);
+  const Ref<DeviceState> device = std::move(work.device);
   if (device) {  // else the rest is as it was
-    node.inputs.clear();
-    node.outputs.clear();
-    node.heals = true;
-    node.deadline = Clock::time_point::max();
-    node.priority = Priority::normal;
-    node.stream = {};
-    node.host = nullptr;
-    node.trace.reset();
+    work.inputs.clear();
+    work.outputs.clear();
+    work.heals = true;
+    work.deadline = Clock::time_point::max();
+    work.priority = Priority::normal;
+    work.stream = {};
+    work.host = nullptr;
+    work.trace.reset();
     constexpr std::size_t most_kept = 1024;
-    if (node.more_edges.size() > most_kept) node.more_edges = {};
-    node.join = nullptr;
-    node.stage = Work::no_stage;
-    node.run.reset();
-    node.flight.store(0, std::memory_order_relaxed);
-    node.batch.reset();
+    if (work.more_edges.size() > most_kept) work.more_edges = {};
+    work.is_immediate = false;
+    work.context = {};
+    work.listener = nullptr;
+    work.queue_number.store(0, std::memory_order_relaxed);
+    work.sequence.reset();
   }
   Work* head = returned_.load(std::memory_order_relaxed);
   do {
-    node.next_free = head;
-  } while (!returned_.compare_exchange_weak(head, &node, std::memory_order_release, std::memory_order_relaxed));
+    work.next_free = head;
+  } while (!returned_.compare_exchange_weak(head, &work, std::memory_order_release, std::memory_order_relaxed));
 }
 
-Ref<Work> WorkPool::try_share(Work& node) noexcept {
-  std::uint32_t refs = node.refs.load(std::memory_order_relaxed);
+Ref<Work> WorkPool::try_share(Work& work) noexcept {
+  std::uint32_t refs = work.refs.load(std::memory_order_relaxed);
   while (refs != 0) {
-    if (node.refs.compare_exchange_weak(refs, refs + 1, std::memory_order_acquire, std::memory_order_relaxed)) {
-      return Ref<Work>::adopt(&node);
+    if (work.refs.compare_exchange_weak(refs, refs + 1, std::memory_order_acquire, std::memory_order_relaxed)) {
+      return Ref<Work>::adopt(&work);
     }
   }
   return {};
@@ -277,23 +274,23 @@ std::vector<Ref<Work>> WorkPool::unfinished(Wants&& wants) {
     if (!slab.may_be_pending) continue;
     slab.may_be_pending = false;
     for (std::size_t i = 0; i < slab_size; ++i) {
-      Work& node = slab.nodes[i];
-      if (node.is_settled() && !node.is_early()) continue;
+      Work& work = slab.works[i];
+      if (work.is_settled() && !work.is_early()) continue;
       slab.may_be_pending = true;
-      if (!wants(node)) continue;
-      if (Ref<Work> shared = try_share(node)) found.push_back(std::move(shared));
+      if (!wants(work)) continue;
+      if (Ref<Work> shared = try_share(work)) found.push_back(std::move(shared));
     }
   }
   return found;
 }
 
 std::vector<Ref<Work>> WorkPool::pending_commands() {
-  return unfinished([](const Work& node) { return node.id != 0 && !node.is_settled(); });
+  return unfinished([](const Work& work) { return work.id != 0 && !work.is_settled(); });
 }
 
-std::vector<Ref<Work>> WorkPool::early_nodes() {
-  std::vector<Ref<Work>> found = unfinished([](const Work& node) { return node.is_early(); });
-  std::ranges::sort(found, {}, [](const Ref<Work>& node) { return node->serial(); });
+std::vector<Ref<Work>> WorkPool::early_works() {
+  std::vector<Ref<Work>> found = unfinished([](const Work& work) { return work.is_early(); });
+  std::ranges::sort(found, {}, [](const Ref<Work>& work) { return work->serial(); });
   return found;
 }
 

@@ -3,6 +3,7 @@
 #include <tessera/error.hpp>
 #include <tessera/tile.hpp>
 
+#include "api/kernel_call.hpp"
 #include "kernels/kernel.hpp"
 #include "operation/recorder.hpp"
 #include "operation/run.hpp"
@@ -44,7 +45,8 @@ void DirectEvaluation::visit(OperationNode& node) {
 }
 
 TensorHandle DirectEvaluation::make(const Shape& shape, DType dtype) {
-  return TensorHandle(Ref<TensorState>::adopt(new TensorState(engine::allocate(*device_, shape, dtype, false))));
+  return TensorHandle(
+      Ref<TensorState>::adopt(new TensorState(Access::make<Buffer>(engine::allocate(*device_, shape, dtype, false)))));
 }
 
 void DirectEvaluation::run(const KernelWork& work) {
@@ -72,14 +74,9 @@ void DirectEvaluation::run_any(const KernelWork& work) {
 
 void DirectEvaluation::start(const KernelWork& work, const BufferList& inputs, const Buffer& output,
                              std::span<const std::int64_t> tile) {
-  command_ = device_->start({.kernel = work.name,
-                             .tile_kernel = nullptr,
-                             .inputs = inputs,
-                             .output = output,
-                             .params = work.params ? kernels::Given(*work.params) : kernels::Given(work.values),
-                             .stream = Access::get(options_.stream),
-                             .tile = tile,
-                             .known = work.kernel});
+  KernelCall call(inputs, output, work.params ? kernels::Given(*work.params) : kernels::Given(work.values),
+                  Access::get(options_.stream));
+  command_ = engine::start(*device_, work.kernel ? call.of(*work.kernel, tile) : call.of(work.name, tile));
 }
 
 void DirectEvaluation::refuse() { throw Error(Errc::internal, "an operation that is not evaluated directly was"); }

@@ -3,6 +3,8 @@
 #include <tessera/detail/operation_node.hpp>
 
 #include "engine/device_state.hpp"
+#include "engine/execution.hpp"
+#include "engine/submission.hpp"
 
 #include <exception>
 

@@ -3,6 +3,7 @@
 #include <tessera/error.hpp>
 #include <tessera/tile.hpp>
 
+#include "api/kernel_call.hpp"
 #include "core/text.hpp"
 #include "engine/stream_state.hpp"
 #include "kernels/kernel.hpp"
@@ -16,7 +17,7 @@
 namespace tessera::detail {
 
 using core::text;
-using plan::PipelineBuffer;
+using plan::GraphBuffer;
 
 namespace {
 
@@ -144,18 +145,12 @@ void OperationCache::add(const Key& key, std::shared_ptr<const OperationPlan> pl
 }
 
 std::shared_ptr<OperationCache> OperationCache::of(engine::DeviceState& device) {
-  {
-    const std::scoped_lock lock(device.attachment_lock);
-    if (device.attachment) return std::static_pointer_cast<OperationCache>(device.attachment);
-  }
+  static const char key = 0;
+  if (std::shared_ptr<void> kept = device.attachments.get(&key)) return std::static_pointer_cast<OperationCache>(kept);
   auto made = std::make_shared<OperationCache>();
   for (Stream& stream : made->streams)
     stream = Access::make<Stream>(Ref<engine::StreamState>::adopt(new engine::StreamState(device, {})));
-  const std::scoped_lock commands(device.commands_mutex);  // drop_kept comes before or after
-  const std::scoped_lock lock(device.attachment_lock);
-  if (device.handles == 0) return nullptr;
-  if (!device.attachment) device.attachment = made;
-  return std::static_pointer_cast<OperationCache>(device.attachment);
+  return std::static_pointer_cast<OperationCache>(device.attachments.put(&key, std::move(made)));
 }
 
 void Recorder::open(engine::DeviceState& device, const Stream& stream, const std::shared_ptr<Recorder>& self) {
@@ -296,8 +291,8 @@ void Recorder::give_up(const core::FailurePtr& why) noexcept {
   settle(why);
 }
 
-void Recorder::submit_host(engine::DeviceState::HostWork work) {
-  Ref<engine::Work> node = device_->submit_host(std::move(work));
+void Recorder::submit_host(engine::HostWork work) {
+  Ref<engine::Work> node = engine::submit_host(*device_, std::move(work));
   if (!node) return;
   const std::scoped_lock lock(mutex_);
   commands_.push_back(std::move(node));
@@ -404,7 +399,9 @@ void Recorder::give_memory(bool is_single) {
 }
 
 void Recorder::give_memory(Operand& operand) {
-  if (!operand.buffer) operand.buffer = engine::allocate(*device_, operand.tensor->shape, operand.tensor->dtype, false);
+  if (!operand.buffer)
+    operand.buffer =
+        Access::make<Buffer>(engine::allocate(*device_, operand.tensor->shape, operand.tensor->dtype, false));
 }
 
 Buffer Recorder::buffer_of(const Use& use) const {
@@ -420,14 +417,8 @@ void Recorder::submit_one(const Call& call) {
   if (count > few.size()) many.resize(count);
   const std::span<Buffer> inputs(count > few.size() ? many.data() : few.data(), count);
   for (std::size_t i = 0; i < count; ++i) inputs[i] = buffer_of(call.uses[i + 1]);
-  submitted(device_->submit({.kernel = {},
-                             .tile_kernel = nullptr,
-                             .inputs = std::span<const Buffer>(inputs),
-                             .output = output,
-                             .params = call.given(),
-                             .stream = Access::get(stream_),
-                             .tile = call.tile,
-                             .known = call.kernel}));
+  KernelCall kernel_call(std::span<const Buffer>(inputs), output, call.given(), Access::get(stream_));
+  submitted(engine::submit(*device_, kernel_call.of(*call.kernel, call.tile)));
 }
 
 // One that was refused has written nothing and poisoned nothing.
@@ -447,14 +438,14 @@ void Recorder::submit_plan() {
   }
   check_memory();
   const std::shared_ptr<OperationCache> cache = OperationCache::of(*device_);
-  const std::shared_ptr<const engine::PipelineVariant> variant = find_or_make_variant(cache.get());
+  const std::shared_ptr<const engine::PlanVariant> variant = find_or_make_variant(cache.get());
   std::vector<engine::Storage*> bound(count, nullptr);
   for (std::size_t i = 0; i < operands_.size(); ++i) {
     if (numbers_[i] != none && operands_[i].buffer) bound[numbers_[i]] = Access::get(operands_[i].buffer)->storage;
   }
   std::erase(bound, nullptr);
   const auto log = cache ? cache->log : std::make_shared<engine::RunLog>();
-  submitted(engine::start_plan(*device_, variant, log, bound, Access::get(stream_)));
+  submitted(engine::submit(*device_, {variant, log, bound, Access::get(stream_)}));
   if (variant->plan->plan.peak > kept_bytes) engine::drop_instances(*device_, *variant->plan);
 }
 
@@ -473,7 +464,7 @@ void Recorder::check_memory() const {
 
 // By all that the calls are given; else by what their kernels make of it, which leaves out the numbers that are only
 // scalars of a launch: those are put into the plan then.
-std::shared_ptr<const engine::PipelineVariant> Recorder::find_or_make_variant(OperationCache* cache) {
+std::shared_ptr<const engine::PlanVariant> Recorder::find_or_make_variant(OperationCache* cache) {
   set_key();
   if (cache) {
     if (const auto found = cache->find(key_)) return variant_of(*found, {});
@@ -570,10 +561,10 @@ kernels::Plan Recorder::plan_of(const Call& call) const {
 }
 
 // The plan with the numbers of these calls; those that are named only if the kernels' plans for them are given.
-std::shared_ptr<const engine::PipelineVariant> Recorder::variant_of(const OperationPlan& plan,
-                                                                    std::span<const kernels::Plan> plans) {
+std::shared_ptr<const engine::PlanVariant> Recorder::variant_of(const OperationPlan& plan,
+                                                                std::span<const kernels::Plan> plans) {
   if (plan.scalars.empty() && plans.empty()) return plan.variant;
-  auto variant = std::make_shared<engine::PipelineVariant>();
+  auto variant = std::make_shared<engine::PlanVariant>();
   variant->plan = plan.variant->plan;
   variant->patches = plan.variant->patches;
   const auto patch = [&](std::span<const OperationPlan::Scalar> scalars) {
@@ -613,7 +604,7 @@ std::shared_ptr<const engine::PipelineVariant> Recorder::variant_of(const Operat
 }
 
 std::shared_ptr<const OperationPlan> Recorder::plan(std::span<const kernels::Plan> plans) const {
-  plan::PipelineGraph graph;
+  plan::Graph graph;
   std::vector<std::size_t> first_value, first_planned;  // by stage; none: it has none
   std::size_t value_count = 0, planned_count = 0;
   graph.buffers.resize(
@@ -622,13 +613,13 @@ std::shared_ptr<const OperationPlan> Recorder::plan(std::span<const kernels::Pla
     if (numbers_[i] == none) continue;
     const Operand& operand = operands_[i];
     const engine::View* view = Access::get(operand.buffer);
-    graph.buffers[numbers_[i]] = {view ? PipelineBuffer::Kind::slot : PipelineBuffer::Kind::temporary,
+    graph.buffers[numbers_[i]] = {view ? GraphBuffer::Kind::slot : GraphBuffer::Kind::temporary,
                                   text("tensor ", numbers_[i]), view ? view->dtype : operand.tensor->dtype,
                                   shape_of(operand)};
   }
   for (const Call& call : calls()) {
     if (!call.kernel) continue;
-    plan::PipelineStage& stage = graph.stages.emplace_back();
+    plan::GraphStage& stage = graph.stages.emplace_back();
     stage.label = call.kernel->name;
     stage.kernel = call.kernel;
     stage.params = call.given().named(*call.kernel);
@@ -643,8 +634,11 @@ std::shared_ptr<const OperationPlan> Recorder::plan(std::span<const kernels::Pla
     }
   }
   std::vector<Buffer> buffers(graph.buffers.size());
-  auto variant = std::make_shared<engine::PipelineVariant>();
-  variant->plan = engine::make_plan(*device_, std::move(graph), std::move(buffers), {}, true);
+  auto variant = std::make_shared<engine::PlanVariant>();
+  variant->plan = std::make_shared<engine::ExecutablePlan>();
+  compile({device_->calls, *device_->driver}, std::move(graph), {}, true, {}, *variant->plan);
+  for (const Buffer& buffer : buffers) variant->plan->buffers.emplace_back(Access::get(buffer));
+  variant->plan->complete(*device_);
 
   auto made = std::make_shared<OperationPlan>();
   const std::vector<plan::Group>& groups = variant->plan->plan.groups;

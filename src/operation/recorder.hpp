@@ -5,6 +5,8 @@
 #include "core/failure.hpp"
 #include "core/pooled.hpp"
 #include "engine/device_state.hpp"
+#include "engine/execution.hpp"
+#include "engine/submission.hpp"
 #include "pipeline/pipeline_state.hpp"
 
 #include <array>
@@ -74,7 +76,7 @@ void set_tile(const KernelWork& work, std::vector<std::int64_t>& tile);
 
 // The plan of some calls, and which of its numbers are those that the calls bring: they may be others each time.
 struct OperationPlan {
-  std::shared_ptr<const engine::PipelineVariant> variant;  // with the numbers that it was made for
+  std::shared_ptr<const engine::PlanVariant> variant;  // with the numbers that it was made for
   struct Scalar {
     std::size_t group;   // of the plan
     std::size_t number;  // in its launch
@@ -143,7 +145,7 @@ class Recorder {
   void give_up(const core::FailurePtr& why) noexcept;
 
   // Work of the host's on memory that is there, unless it is small and has been done.
-  void submit_host(engine::DeviceState::HostWork work);
+  void submit_host(engine::HostWork work);
 
  private:
   struct Operand {
@@ -198,11 +200,11 @@ class Recorder {
   void set_form_key(std::span<const kernels::Plan> plans);
   template <class AddParams>
   void write_key(KeyWriter& key, AddParams&& add_params) const;
-  std::shared_ptr<const engine::PipelineVariant> find_or_make_variant(OperationCache* cache);
+  std::shared_ptr<const engine::PlanVariant> find_or_make_variant(OperationCache* cache);
   kernels::Plan plan_of(const Call& call) const;
   std::shared_ptr<const OperationPlan> plan(std::span<const kernels::Plan> plans) const;
-  std::shared_ptr<const engine::PipelineVariant> variant_of(const OperationPlan& plan,
-                                                            std::span<const kernels::Plan> plans);
+  std::shared_ptr<const engine::PlanVariant> variant_of(const OperationPlan& plan,
+                                                        std::span<const kernels::Plan> plans);
   const std::shared_ptr<Recorder>& self();
   Buffer buffer_of(const Use& use) const;
   void settle(const core::FailurePtr& why) noexcept;

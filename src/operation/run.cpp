@@ -367,12 +367,12 @@ OperationNode* RunState::hand_out(std::vector<OperationNode*>& works, bool is_ca
 }
 
 void RunState::execute(std::function<void()> function) {
-  device_->submit_host({.label = "function",
-                        .storage = nullptr,
-                        .function = [scheduler = device_->scheduler, function = std::move(function)] {
-                          scheduler->before_user_code();
-                          function();
-                        }});
+  engine::submit_host(*device_, {.label = "function",
+                                 .storage = nullptr,
+                                 .function = [scheduler = device_->scheduler, function = std::move(function)] {
+                                   scheduler->before_user_code();
+                                   function();
+                                 }});
 }
 
 // If it still is to be done.
@@ -428,7 +428,7 @@ void RunState::run(const KernelWork& work) { recorder_.add(work); }
 TensorHandle RunState::upload(const Shape& shape, DType dtype, std::span<const std::byte> bytes,
                               std::shared_ptr<const void> owner) {
   recorder_.check_room(bytes.size());
-  Buffer buffer = engine::allocate(*device_, shape, dtype, false);
+  Buffer buffer = Access::make<Buffer>(engine::allocate(*device_, shape, dtype, false));
   engine::Storage* storage = Access::get(buffer)->storage;
   recorder_.submit_host({.label = "write",
                          .storage = storage,

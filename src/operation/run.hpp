@@ -3,7 +3,9 @@
 #include <tessera/detail/operation_node.hpp>
 
 #include "engine/device_state.hpp"
+#include "engine/execution.hpp"
 #include "engine/schedule/timer.hpp"
+#include "engine/submission.hpp"
 #include "operation/recorder.hpp"
 
 #include <chrono>

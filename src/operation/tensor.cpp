@@ -3,6 +3,7 @@
 #include <tessera/error.hpp>
 #include <tessera/operation.hpp>
 
+#include "api/buffer_view.hpp"
 #include "core/text.hpp"
 #include "operation/recorder.hpp"
 
@@ -62,7 +63,7 @@ TensorState& state_of(const Ref<TensorState>& state, std::string_view call) {
 }  // namespace
 
 TensorHandle::TensorHandle(const Buffer& buffer, DType dtype) {
-  const engine::View& view = engine::view_of(buffer, "Tensor");
+  const engine::View& view = view_of(buffer, "Tensor");
   if (!view.storage->placeholder.empty()) throw Error(engine::unusable("[Tensor] the buffer", *view.storage));
   if (view.dtype != dtype) {
     throw Error(Errc::dtype_mismatch, text("[Tensor] the buffer is ", describe(view), ", not ", to_string(dtype)));

@@ -4,6 +4,7 @@
 #include <tessera/tile.hpp>
 
 #include "core/text.hpp"
+#include "engine/execution.hpp"
 #include "pipeline/pipeline_state.hpp"
 #include "plan/plan.hpp"
 
@@ -15,8 +16,8 @@ namespace tessera {
 namespace engine = detail::engine;
 using core::text;
 using detail::Access;
-using engine::PipelineState;
-using plan::PipelineBuffer;
+using detail::pipeline::PipelineState;
+using plan::GraphBuffer;
 
 std::string_view to_string(StageOp op) noexcept {
   switch (op) {
@@ -32,7 +33,7 @@ std::string_view to_string(StageOp op) noexcept {
   return "unknown";
 }
 
-namespace detail::engine {
+namespace detail::pipeline {
 
 std::unique_ptr<PipelineState> PipelineState::clone() {
   auto copy = std::make_unique<PipelineState>(*device, options);
@@ -45,18 +46,18 @@ std::unique_ptr<PipelineState> PipelineState::clone() {
 
 void PipelineState::compile() {
   device->expect_own_process();
-  const std::shared_ptr<const PipelineVariant> made = variant();
-  for (const CompiledGroup& group : made->plan->groups) {
+  const std::shared_ptr<const PlanVariant> made = variant();
+  for (const plan::CompiledGroup& group : made->plan->groups) {
     if (!group.launch.executable) continue;
-    const core::FailurePtr failure = prepare_launch(*device->driver, group.launch, group.label, group.stage);
+    const core::FailurePtr failure = engine::prepare_launch(*device->driver, group.launch, group.label, group.context);
     if (failure) throw Error(failure);
   }
 }
 
-Buffer PipelineState::add_placeholder(PipelineBuffer::Kind kind, std::string name, const Shape& shape, DType dtype) {
+Buffer PipelineState::add_placeholder(GraphBuffer::Kind kind, std::string name, const Shape& shape, DType dtype) {
   shape.size_bytes(dtype);  // throws if it does not fit
-  std::string what = kind == PipelineBuffer::Kind::slot ? text("the slot '", name, "' of a pipeline")
-                                                        : std::string("a temporary of a pipeline");
+  std::string what = kind == GraphBuffer::Kind::slot ? text("the slot '", name, "' of a pipeline")
+                                                     : std::string("a temporary of a pipeline");
   Buffer handle =
       Access::make<Buffer>(Ref<View>::adopt(new View(*new Storage(*device, std::move(what)), shape, dtype)));
   placeholders.push_back({handle, kind, std::move(name)});
@@ -64,7 +65,7 @@ Buffer PipelineState::add_placeholder(PipelineBuffer::Kind kind, std::string nam
   return handle;
 }
 
-}  // namespace detail::engine
+}  // namespace detail::pipeline
 
 namespace {
 
@@ -79,7 +80,7 @@ std::vector<Buffer> to_vector(const BufferList& list) {
 void expect_free_name(const PipelineState& pipeline, std::string_view call, std::string_view name, bool for_param) {
   if (name.empty()) throw Error(Errc::invalid_argument, text("[", call, "] needs a name"));
   const bool is_slot = std::ranges::any_of(pipeline.placeholders, [&](const PipelineState::Placeholder& one) {
-    return one.kind == PipelineBuffer::Kind::slot && one.name == name;
+    return one.kind == GraphBuffer::Kind::slot && one.name == name;
   });
   const bool is_param = std::ranges::find(pipeline.params, name, &Param::name) != pipeline.params.end();
   if (!is_slot && (!is_param || for_param)) return;
@@ -155,15 +156,15 @@ Buffer Pipeline::temporary(const Shape& shape, DType dtype) {
   PipelineState& pipeline = state("temporary");
   const std::scoped_lock lock(pipeline.mutex);
   const auto number =
-      std::ranges::count(pipeline.placeholders, PipelineBuffer::Kind::temporary, &PipelineState::Placeholder::kind);
-  return pipeline.add_placeholder(PipelineBuffer::Kind::temporary, text("temporary ", number), shape, dtype);
+      std::ranges::count(pipeline.placeholders, GraphBuffer::Kind::temporary, &PipelineState::Placeholder::kind);
+  return pipeline.add_placeholder(GraphBuffer::Kind::temporary, text("temporary ", number), shape, dtype);
 }
 
 Buffer Pipeline::slot(std::string_view name, const Shape& shape, DType dtype) {
   PipelineState& pipeline = state("slot");
   const std::scoped_lock lock(pipeline.mutex);
   expect_free_name(pipeline, "slot", name, false);
-  return pipeline.add_placeholder(PipelineBuffer::Kind::slot, std::string(name), shape, dtype);
+  return pipeline.add_placeholder(GraphBuffer::Kind::slot, std::string(name), shape, dtype);
 }
 
 Value Pipeline::param(std::string_view name, Value default_value) {
@@ -222,27 +223,27 @@ std::string Pipeline::to_json() const {
   const std::scoped_lock lock(pipeline.mutex);
   std::vector<Buffer> buffers;
   std::vector<plan::Problem> problems;
-  const plan::PipelineGraph graph = pipeline.graph(buffers, problems);
+  const plan::Graph graph = pipeline.graph(buffers, problems);
   if (!problems.empty()) throw_problems(graph, problems);
   return plan::to_json(graph, pipeline.options);
 }
 
 Pipeline Pipeline::from_json(const Device& device, std::string_view text) {
   PipelineOptions options;
-  const plan::PipelineGraph graph = plan::from_json(text, &options);
+  const plan::Graph graph = plan::from_json(text, &options);
   Pipeline pipeline(device, options);
   std::vector<Buffer> buffers;
   buffers.reserve(graph.buffers.size());
-  for (const PipelineBuffer& buffer : graph.buffers) {
-    buffers.push_back(buffer.kind == PipelineBuffer::Kind::slot ? pipeline.slot(buffer.name, buffer.shape, buffer.dtype)
-                                                                : pipeline.temporary(buffer.shape, buffer.dtype));
+  for (const GraphBuffer& buffer : graph.buffers) {
+    buffers.push_back(buffer.kind == GraphBuffer::Kind::slot ? pipeline.slot(buffer.name, buffer.shape, buffer.dtype)
+                                                             : pipeline.temporary(buffer.shape, buffer.dtype));
   }
   for (const Param& param : graph.params) pipeline.param(param.name, param.value);
   const auto view_of = [&](const plan::Use& use) {
     const Buffer& buffer = buffers[use.buffer];
     return use.shape == buffer.shape() ? buffer : buffer.reshape(use.shape);
   };
-  for (const plan::PipelineStage& stage : graph.stages) {
+  for (const plan::GraphStage& stage : graph.stages) {
     Stage made{.op = stage.op, .kernel = stage.op == StageOp::run_kernel ? stage.label : "", .params = stage.params};
     made.tile = stage.tile;
     for (const plan::Use& use : stage.inputs) made.inputs.push_back(view_of(use));
@@ -254,60 +255,20 @@ Pipeline Pipeline::from_json(const Device& device, std::string_view text) {
 
 RunTimes Pipeline::last_run() const {
   RunTimes times;
-  state("last_run").log->last([&](const engine::PipelineRun& run) {
-    times.run = run.number;
-    times.status = run.outcome;
-    times.total = run.end - run.begin;
-    for (std::size_t g = 0; g < run.times.size(); ++g) {
-      const engine::PipelineRun::Time& time = run.times[g];
+  state("last_run").log->last([&](const engine::RunTracker& run) {
+    times.run = run.number();
+    times.status = run.outcome();
+    times.total = run.end_time() - run.begin_time();
+    for (std::size_t g = 0; g < run.times().size(); ++g) {
+      const engine::RunTracker::Time& time = run.times()[g];
       if (time.start == engine::Clock::time_point()) continue;
-      for (const std::size_t stage : run.plan->plan.groups[g].stages) {
+      for (const std::size_t stage : run.plan().plan.groups[g].stages) {
         times.stages.push_back(
-            {stage, run.plan->graph.stages[stage].label, g, time.start - run.begin, time.end - time.start});
+            {stage, run.plan().graph.stages[stage].label, g, time.start - run.begin_time(), time.end - time.start});
       }
     }
   });
   return times;
-}
-
-// Named commands of a device.
-
-void Device::define_command(std::string_view name, const Pipeline& pipeline) const {
-  if (name.empty()) throw Error(Errc::invalid_argument, "[define_command] needs a name");
-  if (pipeline.state("define_command").device != ref_) {
-    throw Error(Errc::wrong_device, text("[define_command] the pipeline is one of another device, ",
-                                         driver::full_name(pipeline.device().info())));
-  }
-  std::shared_ptr<PipelineState> kept = pipeline.state("define_command").clone();
-  kept->compile();
-  const std::scoped_lock lock(ref_->commands_mutex);
-  ref_->commands[std::string(name)].swap(kept);
-}
-
-namespace {
-
-std::shared_ptr<PipelineState> find_command(engine::DeviceState& device, std::string_view name) {
-  const std::scoped_lock lock(device.commands_mutex);
-  if (const auto found = device.commands.find(name); found != device.commands.end()) return found->second;
-  std::vector<std::string_view> names;
-  names.reserve(device.commands.size());
-  for (const auto& command : device.commands) names.push_back(command.first);
-  throw Error(Errc::unknown_command,
-              text("there is no command '", name.substr(0, 64), "'", core::suggestion(name, names)));
-}
-
-}  // namespace
-
-void Device::run(std::string_view command, const Bindings& bindings) const {
-  find_command(*ref_, command)->run(bindings, nullptr);
-}
-
-Command Device::submit(std::string_view command, const Bindings& bindings) const {
-  try {
-    return Access::make<Command>(find_command(*ref_, command)->submit(bindings, nullptr));
-  } catch (const Error& error) {
-    return Access::make<Command>(ref_->refuse("pipeline", Status::failed, error.failure()));
-  }
 }
 
 }  // namespace tessera

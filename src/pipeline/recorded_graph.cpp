@@ -9,7 +9,7 @@
 #include <unordered_set>
 #include <utility>
 
-namespace tessera::detail::engine {
+namespace tessera::detail::pipeline {
 
 const Buffer* borrowed_of(const Stage& stage, const DeviceState& device) {
   if (stage.op != StageOp::copy_buffer || stage.inputs.size() != 1 || !stage.inputs[0] || !stage.output) return nullptr;
@@ -22,9 +22,9 @@ const Buffer* borrowed_of(const Stage& stage, const DeviceState& device) {
 namespace {
 
 using core::text;
-using plan::PipelineBuffer;
-using plan::PipelineGraph;
-using plan::PipelineStage;
+using plan::Graph;
+using plan::GraphBuffer;
+using plan::GraphStage;
 using plan::Problem;
 using plan::Use;
 
@@ -41,7 +41,7 @@ class GraphMaker {
   }
 
   void add(const Stage& stage) {
-    PipelineStage& made = graph_.stages.emplace_back();
+    GraphStage& made = graph_.stages.emplace_back();
     made.op = stage.op;
     made.label = label_of(stage);
     made.params = stage.params;
@@ -59,7 +59,7 @@ class GraphMaker {
     }
   }
 
-  PipelineGraph take() { return std::move(graph_); }
+  Graph take() { return std::move(graph_); }
 
  private:
   static std::string label_of(const Stage& stage) {
@@ -82,7 +82,7 @@ class GraphMaker {
   }
 
   // To the graph it is a call that uses one buffer: what the other one is waits and is waited for on its own device.
-  void add_copy_between(const Stage& stage, const Buffer& borrowed, PipelineStage& made) {
+  void add_copy_between(const Stage& stage, const Buffer& borrowed, GraphStage& made) {
     made.op = StageOp::call;
     made.is_between_devices = true;
     const bool reads_borrowed = &borrowed == &stage.inputs[0];
@@ -102,7 +102,7 @@ class GraphMaker {
     }
   }
 
-  void set_kernel(const Stage& stage, PipelineStage& made) {
+  void set_kernel(const Stage& stage, GraphStage& made) {
     try {
       made.kernel = stage.tile_kernel ? &kernels::of(*stage.tile_kernel)
                                       : &kernels::find(stage.op == StageOp::copy_buffer ? "copy" : stage.kernel);
@@ -127,19 +127,19 @@ class GraphMaker {
         const core::FailurePtr why = unusable(what, storage);
         return problem(why->code, why->message);
       }
-    } else if (graph_.buffers[found->second].kind == PipelineBuffer::Kind::own && storage.is_freed) {
+    } else if (graph_.buffers[found->second].kind == GraphBuffer::Kind::own && storage.is_freed) {
       return problem(Errc::buffer_freed, what + " has been freed");
     }
-    uses.back().buffer = found != numbers_.end() ? found->second : add(buffer, PipelineBuffer::Kind::own, "");
+    uses.back().buffer = found != numbers_.end() ? found->second : add(buffer, GraphBuffer::Kind::own, "");
   }
 
-  std::size_t add(const Buffer& buffer, PipelineBuffer::Kind kind, const std::string& name) {
+  std::size_t add(const Buffer& buffer, GraphBuffer::Kind kind, const std::string& name) {
     const std::size_t number = graph_.buffers.size();
     numbers_[Access::get(buffer)->storage] = number;
-    buffers_.push_back(kind == PipelineBuffer::Kind::own ? buffer : Buffer());
+    buffers_.push_back(kind == GraphBuffer::Kind::own ? buffer : Buffer());
     graph_.buffers.push_back(
-        {kind, kind == PipelineBuffer::Kind::own ? free_name() : name, buffer.dtype(), buffer.shape()});
-    if (kind != PipelineBuffer::Kind::own) taken_.insert(name);
+        {kind, kind == GraphBuffer::Kind::own ? free_name() : name, buffer.dtype(), buffer.shape()});
+    if (kind != GraphBuffer::Kind::own) taken_.insert(name);
     return number;
   }
 
@@ -155,7 +155,7 @@ class GraphMaker {
   void problem(Errc code, const std::string& what) { problems_.push_back({graph_.stages.size() - 1, code, what}); }
 
   const DeviceState& device_;
-  PipelineGraph graph_;
+  Graph graph_;
   std::vector<Buffer>& buffers_;
   std::vector<Problem>& problems_;
   std::unordered_map<const Storage*, std::size_t> numbers_;
@@ -165,10 +165,10 @@ class GraphMaker {
 
 }  // namespace
 
-PipelineGraph PipelineState::graph(std::vector<Buffer>& buffers, std::vector<Problem>& problems) const {
+Graph PipelineState::graph(std::vector<Buffer>& buffers, std::vector<Problem>& problems) const {
   GraphMaker maker(*this, buffers, problems);
   for (const Stage& stage : stages) maker.add(stage);
   return maker.take();
 }
 
-}  // namespace tessera::detail::engine
+}  // namespace tessera::detail::pipeline

@@ -1,18 +1,18 @@
-// The buffers that a run brings for the slots of its pipeline.
+// The buffers that a run binds to the slots of its pipeline.
 #include <tessera/error.hpp>
 
 #include "core/text.hpp"
-#include "pipeline/pipeline_run.hpp"
+#include "pipeline/pipeline_state.hpp"
 
 #include <algorithm>
 
-namespace tessera::detail::engine {
+namespace tessera::detail::pipeline {
 
 using core::text;
 
 namespace {
 
-Storage& checked_slot(const DeviceState& device, const plan::PipelineBuffer& slot, const Binding& binding) {
+Storage& checked_slot(const DeviceState& device, const plan::GraphBuffer& slot, const Binding& binding) {
   const auto what = [&] { return text("the buffer for the slot '", slot.name, "'"); };
   const View* view = Access::get(binding.buffer);
   if (!view) throw Error(Errc::invalid_argument, what() + " is an empty handle");
@@ -29,36 +29,35 @@ Storage& checked_slot(const DeviceState& device, const plan::PipelineBuffer& slo
   return storage;
 }
 
-// The plan was made for buffers that are different ones.
-void check_different(const PipelinePlan& plan, const Request& request, std::size_t index) {
+// The plan was made for different buffers.
+void check_different(const ExecutablePlan& plan, const BoundSlots& slots, std::size_t index) {
   const std::size_t slot = plan.slots[index];
   const auto check = [&](std::size_t other, const Storage* storage) {
-    if (storage != request.slots[index] || !(plan.is_written[slot] || plan.is_written[other])) return;
+    if (storage != slots[index] || !(plan.is_written[slot] || plan.is_written[other])) return;
     throw Error(Errc::invalid_argument, text("the buffer for the slot '", plan.graph.buffers[slot].name, "' is ",
                                              plan.graph.buffers[other].name, " too, and the pipeline writes it"));
   };
-  for (std::size_t i = 0; i < index; ++i) check(plan.slots[i], request.slots[i]);
+  for (std::size_t i = 0; i < index; ++i) check(plan.slots[i], slots[i]);
   for (const std::size_t buffer : plan.used) {
-    if (plan.buffers[buffer]) check(buffer, Access::get(plan.buffers[buffer])->storage);
+    if (plan.buffers[buffer]) check(buffer, plan.buffers[buffer]->storage);
   }
 }
 
 }  // namespace
 
-void find_slots(const DeviceState& device, const Bindings& bindings, Request& request,
+void find_slots(const DeviceState& device, const ExecutablePlan& plan, const Bindings& bindings, BoundSlots& slots,
                 std::vector<BindingProblem>& problems) {
-  const PipelinePlan& plan = *request.variant->plan;
   for (const std::size_t number : plan.slots) {
-    const plan::PipelineBuffer& slot = plan.graph.buffers[number];
+    const plan::GraphBuffer& slot = plan.graph.buffers[number];
     const Binding* bound = nullptr;
     for (std::size_t i = 0; i < bindings.size() && !bound; ++i) {
       if (bindings[i].is_buffer && bindings[i].name == slot.name) bound = &bindings[i];
     }
-    request.slots.push_back(nullptr);
+    slots.push_back(nullptr);
     try {
       if (bound) {
-        request.slots[request.slots.size() - 1] = &checked_slot(device, slot, *bound);
-        check_different(plan, request, request.slots.size() - 1);
+        slots[slots.size() - 1] = &checked_slot(device, slot, *bound);
+        check_different(plan, slots, slots.size() - 1);
       } else if (std::ranges::binary_search(plan.used, number)) {
         throw Error(Errc::invalid_argument, text("the slot '", slot.name, "', ", to_string(slot.dtype, slot.shape),
                                                  ", has no buffer in this run"));
@@ -76,4 +75,4 @@ void throw_problems(const std::vector<BindingProblem>& problems) {
   throw Error(problems.front().code, message);
 }
 
-}  // namespace tessera::detail::engine
+}  // namespace tessera::detail::pipeline

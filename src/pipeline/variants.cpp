@@ -9,30 +9,17 @@
 #include <memory>
 #include <utility>
 
-namespace tessera::detail::engine {
+namespace tessera::detail::pipeline {
 
 namespace {
 
 using core::text;
-using plan::PipelineBuffer;
-using plan::PipelineGraph;
+using plan::Graph;
+using plan::GraphBuffer;
 using plan::Problem;
 
-// Plans for values of parameters that are kept: enough for a control that goes back and forth between a few settings.
+// How many plans are kept: enough for a control that moves back and forth between a few settings.
 constexpr std::size_t most_variants = 16;
-
-// In the order of the stages: the graph does not know what is the same buffer elsewhere.
-void find_lenders(PipelinePlan& plan, DeviceState& device) {
-  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-    if (!plan.groups[g].borrowed) continue;
-    plan.borrowing.push_back(g);
-    plan.lenders.push_back(Access::get(plan.groups[g].borrowed)->storage->device.get());
-  }
-  if (plan.borrowing.empty()) return;
-  std::ranges::sort(plan.borrowing, {}, [&](std::size_t g) { return plan.groups[g].stage; });
-  plan.lenders.push_back(&device);
-  sort_for_locks(plan.lenders);
-}
 
 const Value* bound_value(const Bindings& bindings, std::string_view name) {
   for (std::size_t i = 0; i < bindings.size(); ++i) {
@@ -50,7 +37,7 @@ bool is_same(const Value& a, const Value& b) {
   return a == b;
 }
 
-bool has_values(const PipelineVariant& variant, const std::vector<Param>& params, const Bindings& bindings) {
+bool has_values(const PlanVariant& variant, const std::vector<Param>& params, const Bindings& bindings) {
   for (std::size_t i = 0; i < params.size(); ++i) {
     const Value* bound = bound_value(bindings, params[i].name);
     if (!is_same(variant.values[i], bound ? *bound : params[i].value)) return false;
@@ -69,7 +56,7 @@ void check_names(const PipelineState& pipeline, const Bindings& bindings, std::v
     }
     const bool is_param = std::ranges::find(pipeline.params, binding.name, &Param::name) != pipeline.params.end();
     const bool is_slot = std::ranges::any_of(pipeline.placeholders, [&](const PipelineState::Placeholder& one) {
-      return one.kind == PipelineBuffer::Kind::slot && one.name == binding.name;
+      return one.kind == GraphBuffer::Kind::slot && one.name == binding.name;
     });
     if (binding.is_buffer ? is_slot : is_param) continue;
     if (is_slot) {
@@ -81,7 +68,7 @@ void check_names(const PipelineState& pipeline, const Bindings& bindings, std::v
       names.reserve(pipeline.params.size());
       for (const Param& param : pipeline.params) names.push_back(param.name);
       for (const PipelineState::Placeholder& one : pipeline.placeholders) {
-        if (one.kind == PipelineBuffer::Kind::slot) names.push_back(one.name);
+        if (one.kind == GraphBuffer::Kind::slot) names.push_back(one.name);
       }
       problem(Errc::unknown_parameter,
               text("there is no slot or parameter '", binding.name, "'", core::suggestion(binding.name, names)));
@@ -89,10 +76,39 @@ void check_names(const PipelineState& pipeline, const Bindings& bindings, std::v
   }
 }
 
+plan::Compiler compiler_of(DeviceState& device) { return {device.calls, *device.driver}; }
+
+// The recorded stages as a plan that can run. Under the mutex.
+std::shared_ptr<ExecutablePlan> make_plan(PipelineState& pipeline, const std::vector<Value>& values) {
+  auto made = std::make_shared<ExecutablePlan>();
+  std::vector<Buffer> buffers;
+  std::vector<Problem> problems;
+  Graph recorded = pipeline.graph(buffers, problems);
+  compile(compiler_of(*pipeline.device), std::move(recorded), values, pipeline.options.fuse, std::move(problems),
+          *made);
+  for (const Buffer& buffer : buffers) made->buffers.emplace_back(Access::get(buffer));
+  made->functions.resize(made->groups.size());
+  made->borrowed.resize(made->groups.size());
+  for (std::size_t g = 0; g < made->groups.size(); ++g) {
+    const plan::CompiledGroup& group = made->groups[g];
+    const Stage& stage = pipeline.stages[group.stage];
+    if (stage.function) {
+      made->functions[g] = [&group, function = stage.function](const Work& work) {
+        call_host_function(group, function, work);
+      };
+    }
+    if (const Buffer* borrowed = borrowed_of(stage, *pipeline.device)) {
+      made->borrowed[g] = Ref<View>(Access::get(*borrowed));
+    }
+  }
+  made->complete(*pipeline.device);
+  return made;
+}
+
 }  // namespace
 
-std::shared_ptr<const PipelineVariant> PipelineState::variant(const Bindings& bindings,
-                                                              std::vector<BindingProblem>& problems) {
+std::shared_ptr<const PlanVariant> PipelineState::variant(const Bindings& bindings,
+                                                          std::vector<BindingProblem>& problems) {
   const std::scoped_lock lock(mutex);
   if (!bindings.empty()) check_names(*this, bindings, problems);
   const auto found =
@@ -102,45 +118,32 @@ std::shared_ptr<const PipelineVariant> PipelineState::variant(const Bindings& bi
     return variants.back();
   }
 
-  auto made = std::make_shared<PipelineVariant>();
+  auto made = std::make_shared<PlanVariant>();
   for (const Param& param : params) {
     const Value* bound = bound_value(bindings, param.name);
     made->values.push_back(bound ? *bound : param.value);
   }
-  const PipelinePlan* tried = nullptr;
+  const ExecutablePlan* tried = nullptr;
   for (auto other = variants.rbegin(); other != variants.rend() && !made->plan; ++other) {
     if ((*other)->plan.get() == tried) continue;
     tried = (*other)->plan.get();
-    auto patches = patches_of(*device, *tried, made->values);
+    auto patches = patches_of(compiler_of(*device), *tried, made->values);
     if (!patches) continue;
     made->plan = (*other)->plan;
     made->patches = std::move(*patches);
   }
   if (!made->plan) {
-    std::vector<Buffer> buffers;
-    std::vector<Problem> of_stages;
-    PipelineGraph recorded = graph(buffers, of_stages);
-    made->plan =
-        make_plan(*device, std::move(recorded), std::move(buffers), made->values, options.fuse, std::move(of_stages));
-    for (CompiledGroup& group : made->plan->groups) {
-      const Stage& stage = stages[static_cast<std::size_t>(group.stage)];
-      group.function = stage.function;
-      if (const Buffer* borrowed = borrowed_of(stage, *device)) group.borrowed = *borrowed;
-      if (!group.function && !group.borrowed) continue;
-      made->plan->is_small = false;  // it may take any time
-      made->plan->is_all_kernels = false;
-    }
-    find_lenders(*made->plan, *device);
-    made->patches = patches_of(*device, *made->plan, made->values).value_or(std::vector<PipelineVariant::Patch>());
+    made->plan = make_plan(*this, made->values);
+    made->patches = patches_of(compiler_of(*device), *made->plan, made->values).value_or(std::vector<plan::Patch>());
   }
   if (variants.size() >= most_variants) variants.erase(variants.begin());
   variants.push_back(std::move(made));
   return variants.back();
 }
 
-std::shared_ptr<const PipelineVariant> PipelineState::variant() {
+std::shared_ptr<const PlanVariant> PipelineState::variant() {
   std::vector<BindingProblem> none;
   return variant({}, none);
 }
 
-}  // namespace tessera::detail::engine
+}  // namespace tessera::detail::pipeline

@@ -23,9 +23,9 @@ std::string size_text(std::size_t bytes) {
   return text(digits, " ", units[unit]);
 }
 
-std::string buffer_text(const PipelineGraph& graph, std::size_t number) {
-  const PipelineBuffer& buffer = graph.buffers[number];
-  const std::string_view kind = buffer.kind == PipelineBuffer::Kind::slot ? "slot " : "";
+std::string buffer_text(const Graph& graph, std::size_t number) {
+  const GraphBuffer& buffer = graph.buffers[number];
+  const std::string_view kind = buffer.kind == GraphBuffer::Kind::slot ? "slot " : "";
   return text(kind, buffer.name, " ", to_string(buffer.dtype, buffer.shape));
 }
 
@@ -39,7 +39,7 @@ std::string joined(const Items& items, std::string_view between, ToText&& to_tex
   return all;
 }
 
-std::string buffers_text(const PipelineGraph& graph, const std::vector<Use>& uses) {
+std::string buffers_text(const Graph& graph, const std::vector<Use>& uses) {
   return joined(uses, ", ", [&](const Use& use) { return buffer_text(graph, use.buffer); });
 }
 
@@ -56,15 +56,15 @@ std::string numbers_text(const std::vector<std::size_t>& numbers) {
 
 std::string plural(std::size_t count, std::string_view what) { return text(count, " ", what, count == 1 ? "" : "s"); }
 
-std::string stage_text(const PipelineGraph& graph, std::size_t number) {
-  const PipelineStage& stage = graph.stages[number];
+std::string stage_text(const Graph& graph, std::size_t number) {
+  const GraphStage& stage = graph.stages[number];
   std::string line = text("    stage ", number, "  ", stage.label, params_text(stage.params));
   if (!stage.inputs.empty()) line += text("  from ", buffers_text(graph, stage.inputs));
   if (!stage.outputs.empty()) line += text("  to ", buffers_text(graph, stage.outputs));
   return line + "\n";
 }
 
-std::string memory_text(const PipelineGraph& graph, const Plan& plan) {
+std::string memory_text(const Graph& graph, const Plan& plan) {
   std::string lines = text("memory of temporaries: ", size_text(plan.peak), " at most");
   if (plan.temporary_bytes != plan.peak) lines += text(", instead of ", size_text(plan.temporary_bytes));
   lines += "\n";
@@ -74,7 +74,7 @@ std::string memory_text(const PipelineGraph& graph, const Plan& plan) {
         joined(plan.places[p].temporaries, ", ", [&](std::size_t buffer) { return graph.buffers[buffer].name; }), "\n");
   }
   for (std::size_t b = 0; b < graph.buffers.size(); ++b) {
-    if (graph.buffers[b].kind != PipelineBuffer::Kind::temporary || plan.place_of[b]) continue;
+    if (graph.buffers[b].kind != GraphBuffer::Kind::temporary || plan.place_of[b]) continue;
     lines += text("  no place is needed for ", graph.buffers[b].name, "\n");
   }
   return lines;
@@ -91,7 +91,7 @@ std::string quoted(std::string_view text) {
 
 }  // namespace
 
-std::string explain(const PipelineGraph& graph, const Plan& plan, const std::vector<std::string>& warnings) {
+std::string explain(const Graph& graph, const Plan& plan, const std::vector<std::string>& warnings) {
   std::string lines =
       text("pipeline: ", plural(graph.stages.size(), "stage"), " in ", plural(plan.groups.size(), "group"), "\n");
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
@@ -109,12 +109,12 @@ std::string explain(const PipelineGraph& graph, const Plan& plan, const std::vec
   return lines;
 }
 
-std::string to_dot(const PipelineGraph& graph, const Plan& plan) {
+std::string to_dot(const Graph& graph, const Plan& plan) {
   std::string lines = "digraph pipeline {\n  node [shape=box];\n";
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     lines += text("  subgraph cluster_", g, " {\n    label=", quoted(text("group ", g)), ";\n");
     for (const std::size_t s : plan.groups[g].stages) {
-      const PipelineStage& stage = graph.stages[s];
+      const GraphStage& stage = graph.stages[s];
       lines += text("    stage_", s, " [label=", quoted(text(s, ": ", stage.label, params_text(stage.params))), "];\n");
     }
     lines += "  }\n";
@@ -132,7 +132,7 @@ std::string to_dot(const PipelineGraph& graph, const Plan& plan) {
   }
   for (std::size_t b = 0; b < graph.buffers.size(); ++b) {
     if (!is_used[b]) continue;
-    const bool is_temporary = graph.buffers[b].kind == PipelineBuffer::Kind::temporary;
+    const bool is_temporary = graph.buffers[b].kind == GraphBuffer::Kind::temporary;
     lines += text("  buffer_", b, " [shape=ellipse, style=", is_temporary ? "dashed" : "solid",
                   ", label=", quoted(buffer_text(graph, b)), "];\n");
   }

@@ -12,25 +12,25 @@ namespace tessera::plan {
 
 using core::text;
 
-std::string_view to_string(PipelineBuffer::Kind kind) noexcept {
+std::string_view to_string(GraphBuffer::Kind kind) noexcept {
   switch (kind) {
-    case PipelineBuffer::Kind::own:
+    case GraphBuffer::Kind::own:
       return "own";
-    case PipelineBuffer::Kind::slot:
+    case GraphBuffer::Kind::slot:
       return "slot";
-    case PipelineBuffer::Kind::temporary:
+    case GraphBuffer::Kind::temporary:
       return "temporary";
   }
   return "unknown";
 }
 
-std::string PipelineStage::describe(std::size_t number) const { return text("stage ", number, " [", label, "]"); }
+std::string GraphStage::describe(std::size_t number) const { return text("stage ", number, " [", label, "]"); }
 
-std::size_t PipelineGraph::param_number(std::string_view name) const noexcept {
+std::size_t Graph::param_number(std::string_view name) const noexcept {
   return static_cast<std::size_t>(std::ranges::find(params, name, &Param::name) - params.begin());
 }
 
-Value substituted(const Value& value, const PipelineGraph& graph, const std::vector<Value>& values) {
+Value substituted(const Value& value, const Graph& graph, const std::vector<Value>& values) {
   if (value.is_list()) {
     Value::List items;
     items.reserve(value.items().size());
@@ -47,7 +47,7 @@ Value substituted(const Value& value, const PipelineGraph& graph, const std::vec
                                             core::suggestion(value.parameter_name(), names)));
 }
 
-Params substituted(const Params& params, const PipelineGraph& graph, const std::vector<Value>& values) {
+Params substituted(const Params& params, const Graph& graph, const std::vector<Value>& values) {
   Params result;
   for (const Param& param : params) result.set(param.name, substituted(param.value, graph, values));
   return result;
@@ -63,14 +63,14 @@ bool uses_parameters(const Value& value) {
 
 // By stage, by output: whether somebody wants what it writes. That is whoever reads it before it is written again, or
 // may write only a part of it, as calls do; and for a buffer that outlives the run, the caller.
-std::vector<std::vector<bool>> wanted_outputs(const PipelineGraph& graph) {
+std::vector<std::vector<bool>> wanted_outputs(const Graph& graph) {
   struct Writing {
     std::size_t stage, output;
   };
   std::vector<std::vector<bool>> wanted;
   std::vector<std::optional<Writing>> last(graph.buffers.size());
   for (std::size_t s = 0; s < graph.stages.size(); ++s) {
-    const PipelineStage& stage = graph.stages[s];
+    const GraphStage& stage = graph.stages[s];
     wanted.emplace_back(stage.outputs.size());
     const auto want = [&](const Use& use) {
       if (const auto& writing = last[use.buffer]) wanted[writing->stage][writing->output] = true;
@@ -80,7 +80,7 @@ std::vector<std::vector<bool>> wanted_outputs(const PipelineGraph& graph) {
     for (std::size_t i = 0; i < stage.outputs.size(); ++i) last[stage.outputs[i].buffer] = {s, i};
   }
   for (std::size_t b = 0; b < graph.buffers.size(); ++b) {
-    if (graph.buffers[b].kind == PipelineBuffer::Kind::temporary || !last[b]) continue;
+    if (graph.buffers[b].kind == GraphBuffer::Kind::temporary || !last[b]) continue;
     wanted[last[b]->stage][last[b]->output] = true;
   }
   return wanted;
@@ -92,15 +92,15 @@ bool uses_parameters(const Params& params) {
   return std::ranges::any_of(params, [](const Param& param) { return uses_parameters(param.value); });
 }
 
-std::vector<Problem> order_problems(const PipelineGraph& graph) {
+std::vector<Problem> order_problems(const Graph& graph) {
   std::vector<Problem> problems;
   std::vector<bool> written(graph.buffers.size());
   for (std::size_t s = 0; s < graph.stages.size(); ++s) {
-    const PipelineStage& stage = graph.stages[s];
+    const GraphStage& stage = graph.stages[s];
     for (std::size_t i = 0; i < stage.inputs.size(); ++i) {
       const std::size_t buffer = stage.inputs[i].buffer;
       if (buffer == Use::nothing) continue;
-      if (graph.buffers[buffer].kind != PipelineBuffer::Kind::temporary || written[buffer]) continue;
+      if (graph.buffers[buffer].kind != GraphBuffer::Kind::temporary || written[buffer]) continue;
       problems.push_back(
           {s, Errc::invalid_argument,
            text("input ", i, ", ", graph.buffers[buffer].name, ", is read before a stage has written it")});
@@ -112,11 +112,11 @@ std::vector<Problem> order_problems(const PipelineGraph& graph) {
   return problems;
 }
 
-std::vector<std::string> order_warnings(const PipelineGraph& graph) {
+std::vector<std::string> order_warnings(const Graph& graph) {
   std::vector<std::string> warnings;
   const std::vector<std::vector<bool>> wanted = wanted_outputs(graph);
   for (std::size_t s = 0; s < graph.stages.size(); ++s) {
-    const PipelineStage& stage = graph.stages[s];
+    const GraphStage& stage = graph.stages[s];
     if (stage.outputs.empty() || std::ranges::count(wanted[s], true) != 0) continue;
     warnings.push_back(
         text(stage.describe(s), ": nobody reads what it writes, ", graph.buffers[stage.outputs.front().buffer].name));
@@ -124,7 +124,7 @@ std::vector<std::string> order_warnings(const PipelineGraph& graph) {
   return warnings;
 }
 
-void throw_problems(const PipelineGraph& graph, const std::vector<Problem>& problems) {
+void throw_problems(const Graph& graph, const std::vector<Problem>& problems) {
   std::string message = text("pipeline: ", problems.size(), problems.size() == 1 ? " problem:" : " problems:");
   for (std::size_t s = 0; s < graph.stages.size(); ++s) {
     for (const Problem& problem : problems) {
@@ -158,7 +158,7 @@ StageForm::StageForm(kernels::Plan&& plan)
       tile(std::move(plan.tile)),
       is_pointwise(plan.is_pointwise) {}
 
-StageCall::StageCall(const PipelineStage& stage, const Params& params)
+StageCall::StageCall(const GraphStage& stage, const Params& params)
     : inputs_(operands_of(stage.inputs)),
       arguments_(bound(*stage.kernel, params)),
       call_{*stage.kernel,

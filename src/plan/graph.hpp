@@ -18,7 +18,7 @@
 namespace tessera::plan {
 
 // A pipeline as the planner sees it: stages that use buffers, which are numbers. Nothing here knows whose memory it is.
-struct PipelineBuffer {
+struct GraphBuffer {
   enum class Kind : std::uint8_t {
     own,        // the caller's: always written
     slot,       // comes with each run
@@ -29,7 +29,7 @@ struct PipelineBuffer {
   DType dtype = f32;
   Shape shape = {};
 };
-std::string_view to_string(PipelineBuffer::Kind kind) noexcept;
+std::string_view to_string(GraphBuffer::Kind kind) noexcept;
 
 // A buffer as a stage sees it.
 struct Use {
@@ -42,7 +42,7 @@ struct Use {
   std::size_t bytes() const { return shape.size_bytes(dtype); }
 };
 
-struct PipelineStage {
+struct GraphStage {
   StageOp op = StageOp::run_kernel;
   std::string label;  // what it is called in messages: "sharpen"
   // Of a kernel, and of a copy, which is one.
@@ -57,9 +57,9 @@ struct PipelineStage {
   std::string describe(std::size_t number) const;
 };
 
-struct PipelineGraph {
-  std::vector<PipelineBuffer> buffers;
-  std::vector<PipelineStage> stages;
+struct Graph {
+  std::vector<GraphBuffer> buffers;
+  std::vector<GraphStage> stages;
   std::vector<Param> params;  // with their defaults
 
   // The number of the parameter; params.size() if there is none.
@@ -68,8 +68,8 @@ struct PipelineGraph {
 
 // A value, or parameters, with the values of the pipeline's parameters in the place of their names; values in the order
 // of the graph's params. Errc::unknown_parameter with the nearest name.
-Value substituted(const Value& value, const PipelineGraph& graph, const std::vector<Value>& values);
-Params substituted(const Params& params, const PipelineGraph& graph, const std::vector<Value>& values);
+Value substituted(const Value& value, const Graph& graph, const std::vector<Value>& values);
+Params substituted(const Params& params, const Graph& graph, const std::vector<Value>& values);
 // Whether they have a parameter of the pipeline in them.
 bool uses_parameters(const Params& params);
 
@@ -80,11 +80,11 @@ struct Problem {
   std::string what;
 };
 // What can be seen from the order of the stages: temporaries that are read before anything was written into them.
-std::vector<Problem> order_problems(const PipelineGraph& graph);
+std::vector<Problem> order_problems(const Graph& graph);
 // What is allowed but hardly meant: temporaries that nobody reads.
-std::vector<std::string> order_warnings(const PipelineGraph& graph);
+std::vector<std::string> order_warnings(const Graph& graph);
 // All of them as one Error, in the order of the stages; they must not be empty.
-[[noreturn]] void throw_problems(const PipelineGraph& graph, const std::vector<Problem>& problems);
+[[noreturn]] void throw_problems(const Graph& graph, const std::vector<Problem>& problems);
 
 // What the program of a stage follows from, beside the kernel and the types: stages of one form differ in their scalars
 // alone.
@@ -103,7 +103,7 @@ struct StageForm {
 // made for these extents (-1: any). The call looks at the stage and at `params`, which must be substituted and outlive
 // it.
 struct StageCall {
-  StageCall(const PipelineStage& stage, const Params& params);
+  StageCall(const GraphStage& stage, const Params& params);
   StageCall(const StageCall&) = delete;
   StageCall& operator=(const StageCall&) = delete;
 

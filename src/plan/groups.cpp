@@ -29,12 +29,12 @@ std::vector<std::size_t> buffers_of(const std::vector<Use>& uses) {
 bool has(const std::vector<std::size_t>& list, std::size_t item) { return std::ranges::find(list, item) != list.end(); }
 
 // A stage by itself.
-Group single_group(const PipelineStage& stage, std::size_t number) {
+Group single_group(const GraphStage& stage, std::size_t number) {
   return {.stages = {number}, .inputs = buffers_of(stage.inputs), .outputs = buffers_of(stage.outputs), .reason = ""};
 }
 
 // Why a stage that is no kernel is by itself.
-std::string own_reason(const PipelineStage& stage) {
+std::string own_reason(const GraphStage& stage) {
   if (stage.op == StageOp::barrier) return "a barrier";
   return stage.is_between_devices ? "a copy between devices" : "a function of the program's";
 }
@@ -43,14 +43,14 @@ std::string own_reason(const PipelineStage& stage) {
 // So a group may use both the old and the new value of a buffer that is written again, and never takes one for the
 // other.
 struct Versioned {
-  explicit Versioned(const PipelineGraph& of) : graph(of) {
+  explicit Versioned(const Graph& of) : graph(of) {
     std::vector<std::size_t> current(graph.buffers.size());
     std::iota(current.begin(), current.end(), std::size_t{0});
     memory = current;
-    for (PipelineStage& stage : graph.stages) {
+    for (GraphStage& stage : graph.stages) {
       for (Use& use : stage.inputs) use.buffer = current[use.buffer];
       for (Use& use : stage.outputs) {
-        const PipelineBuffer& buffer = of.buffers[use.buffer];
+        const GraphBuffer& buffer = of.buffers[use.buffer];
         current[use.buffer] = graph.buffers.size();
         memory.push_back(use.buffer);
         use.buffer = graph.buffers.size();
@@ -59,7 +59,7 @@ struct Versioned {
     }
   }
 
-  PipelineGraph graph;
+  Graph graph;
   std::vector<std::size_t> memory;  // by version: the buffer that it is a value of
 };
 
@@ -149,7 +149,7 @@ std::size_t buffer_count(const Piece& piece) {
 
 class Grouping {
  public:
-  Grouping(const PipelineGraph& graph, const std::vector<Value>& values, const Fusing& fusing)
+  Grouping(const Graph& graph, const std::vector<Value>& values, const Fusing& fusing)
       : versions_(graph),
         graph_(versions_.graph),
         values_(values),
@@ -174,7 +174,7 @@ class Grouping {
   void find_readers();
   const Piece& piece_of(std::size_t number);
   Piece piece_of(std::size_t number, const Views& views);
-  std::shared_ptr<const ir::Program> program_of(const PipelineStage& stage, const StageCall& call,
+  std::shared_ptr<const ir::Program> program_of(const GraphStage& stage, const StageCall& call,
                                                 const kernels::Plan& plan);
   Piece rebuilt(const std::vector<std::size_t>& stages, const Views& views);
   Piece from_the_end(const std::vector<std::size_t>& stages);
@@ -193,7 +193,7 @@ class Grouping {
   void put_memory(std::vector<std::size_t>& versions) const;
 
   const Versioned versions_;
-  const PipelineGraph& graph_;  // the one with versions, as all numbers of buffers below are
+  const Graph& graph_;  // the one with versions, as all numbers of buffers below are
   const std::vector<Value>& values_;
   const std::size_t most_buffers_;
   const std::vector<DType>& dtypes_;
@@ -226,7 +226,7 @@ const Piece& Grouping::piece_of(std::size_t number) {
 }
 
 // Tracing a kernel costs more than all else that is done for a stage, so it is done once for all stages that are alike.
-std::shared_ptr<const ir::Program> Grouping::program_of(const PipelineStage& stage, const StageCall& call,
+std::shared_ptr<const ir::Program> Grouping::program_of(const GraphStage& stage, const StageCall& call,
                                                         const kernels::Plan& plan) {
   ProgramKey key{stage.kernel, {stage.outputs.front().dtype}, program_dims(plan), plan.tile, plan.variant};
   for (const Use& use : stage.inputs) key.dtypes.push_back(use.dtype);
@@ -237,7 +237,7 @@ std::shared_ptr<const ir::Program> Grouping::program_of(const PipelineStage& sta
 }
 
 Piece Grouping::piece_of(std::size_t number, const Views& views) {
-  const PipelineStage& stage = graph_.stages[number];
+  const GraphStage& stage = graph_.stages[number];
   const Params params = substituted(stage.params, graph_, values_);
   const StageCall call(stage, params);
   kernels::Plan plan = call.plan();
@@ -414,9 +414,9 @@ bool Grouping::align(Piece& reader, std::size_t input, Piece& writer) {
 // Why the writer cannot be put into the reader, whatever the two compute; empty if it can.
 std::string Grouping::obstacle(const Made& writer, std::size_t place, std::size_t buffer) const {
   const std::string& name = graph_.buffers[buffer].name;
-  const PipelineBuffer::Kind kind = graph_.buffers[buffer].kind;
-  if (kind == PipelineBuffer::Kind::own) return text(name, " is the caller's own and is written");
-  if (kind == PipelineBuffer::Kind::slot) return text(name, " is a slot and is written");
+  const GraphBuffer::Kind kind = graph_.buffers[buffer].kind;
+  if (kind == GraphBuffer::Kind::own) return text(name, " is the caller's own and is written");
+  if (kind == GraphBuffer::Kind::slot) return text(name, " is a slot and is written");
   if (!writer.piece) return text(name, " is written by ", own_reason(graph_.stages[writer.group.stages.front()]));
   if (writer.segment != segment_) return "a barrier is between them";
   const std::size_t readers = readers_of_[buffer].size();
@@ -541,7 +541,7 @@ void Grouping::merge_axes(Piece& piece) {
   };
   if (!add(graph_.stages[piece.stages.back()].outputs.front())) return;
   for (const std::size_t stage : piece.stages) {
-    const PipelineStage& of = graph_.stages[stage];
+    const GraphStage& of = graph_.stages[stage];
     if (of.outputs.front().shape != output || !add(of.outputs.front())) return;
     for (const Use& use : of.inputs) {
       if (!add(use)) return;
@@ -585,7 +585,7 @@ Group Grouping::finished(Made& made) {
 
 std::vector<Group> Grouping::run() {
   for (std::size_t s = 0; s < graph_.stages.size(); ++s) {
-    const PipelineStage& stage = graph_.stages[s];
+    const GraphStage& stage = graph_.stages[s];
     if (stage.kernel) {
       add_kernel(s);
       continue;
@@ -604,7 +604,7 @@ std::vector<Group> Grouping::run() {
 
 }  // namespace
 
-std::vector<Group> groups_of(const PipelineGraph& graph, const std::vector<Value>& values, const Fusing& fusing) {
+std::vector<Group> groups_of(const Graph& graph, const std::vector<Value>& values, const Fusing& fusing) {
   if (fusing.is_on) return Grouping(graph, values, fusing).run();
   std::vector<Group> groups;
   groups.reserve(graph.stages.size());

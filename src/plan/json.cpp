@@ -46,14 +46,14 @@ Json to_json(const Value& value) {
 
 Json to_json(const Shape& shape) { return std::vector<std::int64_t>(shape.begin(), shape.end()); }
 
-Json to_json(const PipelineGraph& graph, const Use& use) {
-  const PipelineBuffer& buffer = graph.buffers[use.buffer];
+Json to_json(const Graph& graph, const Use& use) {
+  const GraphBuffer& buffer = graph.buffers[use.buffer];
   if (use.shape == buffer.shape) return use.buffer;
   return {{"buffer", use.buffer}, {"shape", to_json(use.shape)}};
 }
 
-Json to_json(const PipelineGraph& graph, std::size_t number) {
-  const PipelineStage& stage = graph.stages[number];
+Json to_json(const Graph& graph, std::size_t number) {
+  const GraphStage& stage = graph.stages[number];
   if (stage.op == StageOp::call) {
     throw Error(Errc::unsupported, text("[to_json] ", stage.describe(number),
                                         stage.is_between_devices ? " uses a buffer of another device"
@@ -168,26 +168,26 @@ class Reader {
 };
 
 // A name that no slot and no parameter before has.
-std::string read_name(const Reader& json, const PipelineGraph& graph) {
+std::string read_name(const Reader& json, const Graph& graph) {
   std::string name = json.string();
   if (name.empty()) json.fail("is empty");
-  const auto is_taken = [&](const PipelineBuffer& buffer) {
-    return buffer.kind == PipelineBuffer::Kind::slot && buffer.name == name;
+  const auto is_taken = [&](const GraphBuffer& buffer) {
+    return buffer.kind == GraphBuffer::Kind::slot && buffer.name == name;
   };
   if (std::ranges::any_of(graph.buffers, is_taken)) json.fail(text("there is a slot '", name, "' already"));
   if (graph.param_number(name) < graph.params.size()) json.fail(text("there is a parameter '", name, "' already"));
   return name;
 }
 
-PipelineBuffer read_buffer(const Reader& json, const PipelineGraph& graph) {
+GraphBuffer read_buffer(const Reader& json, const Graph& graph) {
   json.knows({"kind", "name", "dtype", "shape"});
-  PipelineBuffer buffer;
+  GraphBuffer buffer;
   const std::string kind = json["kind"].string();
   if (kind == "slot") {
-    buffer.kind = PipelineBuffer::Kind::slot;
+    buffer.kind = GraphBuffer::Kind::slot;
     buffer.name = read_name(json["name"], graph);
   } else if (kind == "temporary") {
-    buffer.kind = PipelineBuffer::Kind::temporary;
+    buffer.kind = GraphBuffer::Kind::temporary;
   } else {
     json["kind"].fail(text("expected slot or temporary, got '", kind, "'"));
   }
@@ -201,14 +201,14 @@ PipelineBuffer read_buffer(const Reader& json, const PipelineGraph& graph) {
   return buffer;
 }
 
-Use read_use(const Reader& json, const PipelineGraph& graph) {
+Use read_use(const Reader& json, const Graph& graph) {
   if (json.has("buffer")) json.knows({"buffer", "shape"});
   const Reader number = json.has("buffer") ? json["buffer"] : json;
   const std::int64_t index = number.integer();
   if (index < 0 || index >= static_cast<std::int64_t>(graph.buffers.size())) {
     number.fail(text("there is no buffer ", index));
   }
-  const PipelineBuffer& buffer = graph.buffers[static_cast<std::size_t>(index)];
+  const GraphBuffer& buffer = graph.buffers[static_cast<std::size_t>(index)];
   Use use{static_cast<std::size_t>(index), buffer.dtype, buffer.shape};
   if (json.has("buffer")) use.shape = json["shape"].shape();
   if (use.shape.elements() != buffer.shape.elements()) {
@@ -217,9 +217,9 @@ Use read_use(const Reader& json, const PipelineGraph& graph) {
   return use;
 }
 
-PipelineStage read_stage(const Reader& json, const PipelineGraph& graph) {
+GraphStage read_stage(const Reader& json, const Graph& graph) {
   json.knows({"op", "kernel", "inputs", "output", "params", "tile"});
-  PipelineStage stage;
+  GraphStage stage;
   const std::string op = json["op"].string();
   if (op == tessera::to_string(StageOp::barrier)) {
     stage.op = StageOp::barrier;
@@ -291,12 +291,12 @@ Json parsed(std::string_view text) {
 
 }  // namespace
 
-std::string to_json(const PipelineGraph& graph, const PipelineOptions& options) {
+std::string to_json(const Graph& graph, const PipelineOptions& options) {
   Json json = {{"tessera", "pipeline"}, {"version", format_version}, {"fuse", options.fuse}};
   json["buffers"] = json["params"] = json["stages"] = Json::array();
-  for (const PipelineBuffer& buffer : graph.buffers) {
+  for (const GraphBuffer& buffer : graph.buffers) {
     Json entry = {{"kind", "temporary"}};
-    if (buffer.kind != PipelineBuffer::Kind::temporary) entry = {{"kind", "slot"}, {"name", buffer.name}};
+    if (buffer.kind != GraphBuffer::Kind::temporary) entry = {{"kind", "slot"}, {"name", buffer.name}};
     entry["dtype"] = tessera::to_string(buffer.dtype);
     entry["shape"] = to_json(buffer.shape);
     json["buffers"].push_back(std::move(entry));
@@ -312,7 +312,7 @@ std::string to_json(const PipelineGraph& graph, const PipelineOptions& options) 
   }
 }
 
-PipelineGraph from_json(std::string_view text, PipelineOptions* options) {
+Graph from_json(std::string_view text, PipelineOptions* options) {
   const Json json = parsed(text);
   const Reader reader(json, "");
   if (reader["tessera"].string() != "pipeline") reader["tessera"].fail("expected 'pipeline'");
@@ -321,7 +321,7 @@ PipelineGraph from_json(std::string_view text, PipelineOptions* options) {
   }
   reader.knows({"tessera", "version", "fuse", "buffers", "params", "stages"});
   if (reader.has("fuse")) options->fuse = reader["fuse"].boolean();
-  PipelineGraph graph;
+  Graph graph;
   reader["buffers"].each([&](const Reader& buffer) { graph.buffers.push_back(read_buffer(buffer, graph)); });
   reader["params"].each([&](const Reader& param) {
     param.knows({"name", "default"});

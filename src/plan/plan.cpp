@@ -32,7 +32,7 @@ class Ancestors {
   std::vector<std::vector<std::uint64_t>> before_;
 };
 
-bool is_barrier(const PipelineGraph& graph, const Group& group) {
+bool is_barrier(const Graph& graph, const Group& group) {
   return graph.stages[group.stages.front()].op == StageOp::barrier;
 }
 
@@ -41,7 +41,7 @@ void add_once(std::vector<std::size_t>& list, std::size_t item) {
 }
 
 // The order of the groups, from their buffers and from barriers: as Hazards finds it when they run.
-void set_order(const PipelineGraph& graph, std::vector<Group>& groups) {
+void set_order(const Graph& graph, std::vector<Group>& groups) {
   struct History {
     std::optional<std::size_t> writer;
     std::vector<std::size_t> readers;
@@ -78,7 +78,7 @@ void set_order(const PipelineGraph& graph, std::vector<Group>& groups) {
 }
 
 // By buffer: the groups that use it, in order.
-std::vector<std::vector<std::size_t>> users_of(const PipelineGraph& graph, const std::vector<Group>& groups) {
+std::vector<std::vector<std::size_t>> users_of(const Graph& graph, const std::vector<Group>& groups) {
   std::vector<std::vector<std::size_t>> users(graph.buffers.size());
   for (std::size_t g = 0; g < groups.size(); ++g) {
     const auto add = [&](std::size_t buffer) {
@@ -90,10 +90,10 @@ std::vector<std::vector<std::size_t>> users_of(const PipelineGraph& graph, const
   return users;
 }
 
-std::size_t bytes_of(const PipelineBuffer& buffer) { return buffer.shape.size_bytes(buffer.dtype); }
+std::size_t bytes_of(const GraphBuffer& buffer) { return buffer.shape.size_bytes(buffer.dtype); }
 
 // The largest first, each into the first place where it is never in the way.
-void set_places(const PipelineGraph& graph, Plan& plan) {
+void set_places(const Graph& graph, Plan& plan) {
   const Ancestors ancestors(plan.groups);
   const std::vector<std::vector<std::size_t>> users = users_of(graph, plan.groups);
   const auto is_over_before = [&](std::size_t a, std::size_t b) {
@@ -101,7 +101,7 @@ void set_places(const PipelineGraph& graph, Plan& plan) {
   };
   std::vector<std::size_t> temporaries;
   for (std::size_t b = 0; b < graph.buffers.size(); ++b) {
-    if (graph.buffers[b].kind == PipelineBuffer::Kind::temporary && !users[b].empty()) temporaries.push_back(b);
+    if (graph.buffers[b].kind == GraphBuffer::Kind::temporary && !users[b].empty()) temporaries.push_back(b);
   }
   std::ranges::sort(temporaries, [&](std::size_t a, std::size_t b) {
     const std::size_t a_bytes = bytes_of(graph.buffers[a]), b_bytes = bytes_of(graph.buffers[b]);
@@ -137,12 +137,12 @@ void set_places(const PipelineGraph& graph, Plan& plan) {
 
 }  // namespace
 
-Plan plan_of(const PipelineGraph& graph, std::vector<Group> groups) {
+Plan plan_of(const Graph& graph, std::vector<Group> groups) {
   Plan plan;
   plan.groups = std::move(groups);
   set_order(graph, plan.groups);
   set_places(graph, plan);
-  for (const PipelineStage& stage : graph.stages) {
+  for (const GraphStage& stage : graph.stages) {
     for (const Use& use : stage.inputs) plan.bytes_before += use.bytes();
     for (const Use& use : stage.outputs) plan.bytes_before += use.bytes();
   }

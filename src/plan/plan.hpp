@@ -69,18 +69,18 @@ struct Fusing {
 // the place of fusion: whoever fuses looks at StageCall for what a stage computes; may leave out of the inputs and
 // outputs those temporaries that only the group's own stages use; must keep to barriers; and says for each group why it
 // begins where it does.
-std::vector<Group> groups_of(const PipelineGraph& graph, const std::vector<Value>& values, const Fusing& fusing);
+std::vector<Group> groups_of(const Graph& graph, const std::vector<Value>& values, const Fusing& fusing);
 
 // The plan of these groups: who waits for whom, and where temporaries live. Two temporaries share a place only if all
 // that use the one are before all that use the other in any case, so that sharing never makes a group wait.
-Plan plan_of(const PipelineGraph& graph, std::vector<Group> groups);
+Plan plan_of(const Graph& graph, std::vector<Group> groups);
 
 // For people (describe.cpp).
-std::string explain(const PipelineGraph& graph, const Plan& plan, const std::vector<std::string>& warnings);
-std::string to_dot(const PipelineGraph& graph, const Plan& plan);
+std::string explain(const Graph& graph, const Plan& plan, const std::vector<std::string>& warnings);
+std::string to_dot(const Graph& graph, const Plan& plan);
 
 // As JSON, and back (json.cpp). Errc::unsupported for a graph with calls. The caller's own buffers come back as slots.
-std::string to_json(const PipelineGraph& graph, const PipelineOptions& options);
-PipelineGraph from_json(std::string_view text, PipelineOptions* options);
+std::string to_json(const Graph& graph, const PipelineOptions& options);
+Graph from_json(std::string_view text, PipelineOptions* options);
 
 }  // namespace tessera::plan

@@ -14,21 +14,21 @@ namespace tessera::plan {
 namespace {
 
 using test::expect_error;
-using Kind = PipelineBuffer::Kind;
+using Kind = GraphBuffer::Kind;
 using Numbers = std::vector<std::size_t>;
 
 // A graph by hand: buffers of so many bytes, and stages that read and write them.
 struct Sketch {
-  PipelineGraph graph;
+  Graph graph;
 
   std::size_t buffer(Kind kind, std::int64_t bytes) {
     const std::size_t number = graph.buffers.size();
-    const auto which = static_cast<std::size_t>(std::ranges::count(graph.buffers, kind, &PipelineBuffer::kind));
+    const auto which = static_cast<std::size_t>(std::ranges::count(graph.buffers, kind, &GraphBuffer::kind));
     graph.buffers.push_back({kind, std::string(to_string(kind)) + " " + std::to_string(which), u8, {bytes}});
     return number;
   }
   void stage(const Numbers& inputs, const Numbers& outputs) {
-    PipelineStage& made = graph.stages.emplace_back();
+    GraphStage& made = graph.stages.emplace_back();
     made.op = StageOp::call;
     made.label = "s" + std::to_string(graph.stages.size() - 1);
     for (const std::size_t b : inputs) made.inputs.push_back({b, u8, graph.buffers[b].shape});
@@ -130,7 +130,7 @@ TEST(Plan, Sharing_never_makes_a_group_wait) {
         if (plan.place_of[use.buffer]) use.buffer = first + *plan.place_of[use.buffer];
       }
     };
-    for (PipelineStage& stage : placed.graph.stages) {
+    for (GraphStage& stage : placed.graph.stages) {
       move(stage.inputs);
       move(stage.outputs);
     }
@@ -165,7 +165,7 @@ TEST(Plan, A_temporary_that_is_read_first_is_a_problem_and_one_that_nobody_reads
 }
 
 TEST(Plan, Parameters_are_put_in_at_any_depth) {
-  PipelineGraph graph;
+  Graph graph;
   graph.params = {{"width", 3}, {"mode", "linear"}};
   const Params params = {{"size", Value(Value::parameter("width"), 2)}, {"mode", Value::parameter("mode")}};
   EXPECT_TRUE(uses_parameters(params));
@@ -183,7 +183,7 @@ TEST(Plan, A_group_uses_no_more_buffers_than_the_device_takes) {
   for (int i = 0; i < 20; ++i) {
     const std::size_t next = number(i < 19 ? Kind::temporary : Kind::own);
     sketch.stage({sum, number(Kind::own)}, {next});
-    PipelineStage& added = sketch.graph.stages.back();
+    GraphStage& added = sketch.graph.stages.back();
     added.op = StageOp::run_kernel;
     added.kernel = &kernels::find("elementwise_add");
     sum = next;
@@ -206,8 +206,8 @@ Sketch chain(const std::string& kernel, int stages) {
     sketch.graph.stages.back().kernel = &kernels::find(kernel);
     last = next;
   }
-  for (PipelineBuffer& buffer : sketch.graph.buffers) buffer.shape = {64, 64};
-  for (PipelineStage& stage : sketch.graph.stages) stage.inputs[0].shape = stage.outputs[0].shape = {64, 64};
+  for (GraphBuffer& buffer : sketch.graph.buffers) buffer.shape = {64, 64};
+  for (GraphStage& stage : sketch.graph.stages) stage.inputs[0].shape = stage.outputs[0].shape = {64, 64};
   return sketch;
 }
 
@@ -240,13 +240,13 @@ TEST(Plan, Stages_that_are_alike_share_what_was_found_out_about_the_first) {
     return made;
   };
   Sketch sketch = chain("neg", 100);
-  for (PipelineStage& stage : sketch.graph.stages) stage.kernel = &counted;
+  for (GraphStage& stage : sketch.graph.stages) stage.kernel = &counted;
   groups_of(sketch.graph, {}, {});
   EXPECT_EQ(traced, 2);  // as it is, and over merged axes
 }
 
 TEST(Plan, A_stage_tells_fusion_its_plan_and_its_program) {
-  PipelineStage stage;
+  GraphStage stage;
   stage.kernel = &kernels::find("scale");
   stage.inputs = {{0, f32, {3, 4}}};
   stage.outputs = {{1, f32, {3, 4}}};

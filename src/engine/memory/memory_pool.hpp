@@ -1,6 +1,8 @@
 #pragma once
 
-#include <tessera/device.hpp>
+#include <tessera/device_info.hpp>
+#include <tessera/dtype.hpp>
+#include <tessera/shape.hpp>
 
 #include "driver/driver.hpp"
 

@@ -4,6 +4,7 @@
 
 #include "core/text.hpp"
 #include "engine/device_state.hpp"
+#include "engine/submission.hpp"
 
 namespace tessera::detail::engine {
 
@@ -22,7 +23,7 @@ void drop(Storage& storage) noexcept {
 bool try_free(Storage& storage) noexcept {
   if (storage.is_freed.exchange(true)) return false;
   storage.refs.fetch_add(1, std::memory_order_relaxed);  // the release's
-  storage.device->release_in_order(storage);
+  release_in_order(storage);
   return true;
 }
 
@@ -38,11 +39,6 @@ void release(View* view) noexcept {
 void release_memory(Storage& storage) noexcept {
   storage.device->memory.free(storage.block);
   drop(storage);
-}
-
-View& view_of(const Buffer& buffer, std::string_view call) {
-  if (!Access::get(buffer)) throw Error(Errc::invalid_argument, text("[", call, "] on an empty buffer handle"));
-  return *Access::get(buffer);
 }
 
 std::string describe(const View& view) { return to_string(view.dtype, view.shape); }

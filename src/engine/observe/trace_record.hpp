@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tessera/command.hpp>
+#include <tessera/status.hpp>
 
 #include <atomic>
 #include <chrono>
@@ -11,7 +11,7 @@
 
 namespace tessera::detail::engine {
 
-// What the trace notes of one command on its way.
+// What the trace records about one command in flight.
 struct TraceRecord {
   using Clock = std::chrono::steady_clock;
 
@@ -22,13 +22,13 @@ struct TraceRecord {
   std::vector<CommandId> waited_for;
 };
 
-// What else is known of it at its end.
+// What else is known when it has finished.
 struct TraceEvent {
   unsigned device;
   CommandId id;  // 0: no command, but a read, write, map or free
   std::string_view name;
   std::int64_t bytes;
-  Status status;  // running: not the command's end, but that of a thread that helped with pieces of it
+  Status status;  // running: not the command has finished, but a thread that helped with its pieces
 };
 
 // Null while there is no trace.
@@ -37,7 +37,7 @@ std::unique_ptr<TraceRecord> make_trace_record();
 inline std::unique_ptr<TraceRecord> begin_trace_record() {
   return trace_is_on.load(std::memory_order_relaxed) ? make_trace_record() : nullptr;
 }
-// Notes the start, on this thread; and the end, which gives the record away.
+// Records the start, on this thread; and the end, which consumes the record.
 void trace_start(TraceRecord& record);
 void trace_end(TraceRecord& record, const TraceEvent& event);
 

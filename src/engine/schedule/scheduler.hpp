@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tessera/device.hpp>
+#include <tessera/device_info.hpp>
 #include <tessera/simulation.hpp>
 
 #include "engine/work.hpp"
@@ -10,31 +10,31 @@
 
 namespace tessera::detail::engine {
 
-// The cost of code of the program's, which may take any time: nobody who waits for something else takes it on.
+// The cost of user code, which may take any time: nobody who waits for something else runs it.
 inline constexpr std::uint64_t unknown_cost = 1'000'000'000;
 
-// Decides which ready node runs next, and on which thread. Any thread may call any member.
+// Decides which ready work runs next, and on which thread. Any thread may call any member.
 class Scheduler {
  public:
   virtual ~Scheduler() = default;
 
-  // Takes a ready node, which will be executed sometime.
-  virtual void push(Work& node) = 0;
+  // Takes a ready work, which will be executed sometime.
+  virtual void push(Work& work) = 0;
   // Takes it out again: false if a thread has it already.
-  virtual bool take_back(Work& node) = 0;
-  // Whether the thread that made `node` ready may execute it next, without push.
-  virtual bool may_continue_with(const Work& node) = 0;
+  virtual bool take_back(Work& work) = 0;
+  // Whether the thread that made `work` ready may execute it next, without push.
+  virtual bool may_continue_with(const Work& work) = 0;
 
-  // A running node has pieces for so many other threads; withdraw ends the offer.
-  virtual void share(Work& node, std::int64_t helpers) = 0;
-  virtual void withdraw(Work& node) = 0;
+  // A running work has pieces for so many other threads; withdraw ends the offer.
+  virtual void share(Work& work, std::int64_t helpers) = 0;
+  virtual void withdraw(Work& work) = 0;
 
   // Called by a thread that waits for `target`: executes what brings its end nearer, as long as that is better than
   // sleeping. Returns when the target is settled or the thread should sleep: until when, at most `until`.
   virtual Clock::time_point help(Work& target, Clock::time_point until) = 0;
   // Whether this thread must not just sleep while it waits, since nobody else might run what it waits for.
   virtual bool must_help() const = 0;
-  // Executes one ready node on this thread, if there is one.
+  // Executes one ready work on this thread, if there is one.
   virtual bool run_one() = 0;
   // Called by poll().
   virtual void polled() {}
@@ -42,7 +42,7 @@ class Scheduler {
   // Whether a call may run on the calling thread although that is no worker.
   virtual bool may_use_caller() const = 0;
 
-  // Around code of the user's, which may take any time, on a thread of the scheduler's.
+  // Before user code, which may take any time, on a thread of the scheduler.
   virtual void before_user_code() {}
 
   virtual PowerLevel power_level() const = 0;
@@ -56,11 +56,5 @@ class Scheduler {
 
 std::shared_ptr<Scheduler> make_worker_pool(unsigned workers);
 std::shared_ptr<Scheduler> make_seeded_scheduler(const SimulationOptions& options);
-
-// Executes a ready node to its end, and then those that became ready and that the scheduler lets this thread go on
-// with. Takes over the node's place in the engine. (execute.cpp)
-void execute(Work& node) noexcept;
-// Does pieces of a running node; takes over a reference.
-void assist(Work& node) noexcept;
 
 }  // namespace tessera::detail::engine

@@ -1,5 +1,6 @@
 #include "core/random.hpp"
 #include "engine/device_state.hpp"
+#include "engine/execution.hpp"
 #include "engine/observe/trace_record.hpp"
 #include "engine/schedule/scheduler.hpp"
 
@@ -16,25 +17,25 @@ namespace {
 
 thread_local const void* this_pool = nullptr;
 
-// The scheduler of simulated devices: any ready node may be next, the seed decides. See simulation.hpp.
+// The scheduler of simulated devices: any ready work may be next, the seed decides. See simulation.hpp.
 class SeededScheduler final : public Scheduler, public std::enable_shared_from_this<SeededScheduler> {
  public:
   explicit SeededScheduler(const SimulationOptions& options) : random_(options.seed), workers_(options.workers) {}
 
-  void push(Work& node) override {
-    const Ref<DeviceState> device = node.device;  // the node may be gone the moment it is in the list
+  void push(Work& work) override {
+    const Ref<DeviceState> device = work.device;  // the work may be gone the moment it is in the list
     {
       const std::scoped_lock lock(mutex_);
       if (threads_.size() < workers_) start();
-      ready_.push_back(&node);
+      ready_.push_back(&work);
     }
     changed_.notify_one();
     // Nobody may be left who could run it.
     if (device->handles == 0) last_handle_dropped();
   }
-  bool take_back(Work& node) override {
+  bool take_back(Work& work) override {
     const std::scoped_lock lock(mutex_);
-    return std::erase(ready_, &node) != 0;
+    return std::erase(ready_, &work) != 0;
   }
   bool may_continue_with(const Work&) override { return false; }
   void share(Work&, std::int64_t) override {}
@@ -50,13 +51,13 @@ class SeededScheduler final : public Scheduler, public std::enable_shared_from_t
   }
   bool must_help() const override { return workers_ == 0 || this_pool == this; }
   bool run_one() override {
-    Work* node = nullptr;
+    Work* work = nullptr;
     {
       const std::scoped_lock lock(mutex_);
-      node = draw();
+      work = draw();
     }
-    if (!node) return false;
-    execute(*node);
+    if (!work) return false;
+    execute(*work);
     return true;
   }
   void polled() override {
@@ -101,9 +102,9 @@ class SeededScheduler final : public Scheduler, public std::enable_shared_from_t
   Work* draw() {
     if (ready_.empty()) return nullptr;
     std::swap(ready_[random_.below(ready_.size())], ready_.back());
-    Work* node = ready_.back();
+    Work* work = ready_.back();
     ready_.pop_back();
-    return node;
+    return work;
   }
 
   void run() {
@@ -118,10 +119,10 @@ class SeededScheduler final : public Scheduler, public std::enable_shared_from_t
         std::this_thread::yield();
         lock.lock();
       }
-      Work* node = draw();
-      if (!node) continue;
+      Work* work = draw();
+      if (!work) continue;
       lock.unlock();
-      execute(*node);
+      execute(*work);
       lock.lock();
     }
   }

@@ -52,4 +52,9 @@ void Timer::run() {
   }
 }
 
+Clock::time_point from_now(std::chrono::nanoseconds time) {
+  const Clock::time_point now = Clock::now();
+  return time < Clock::time_point::max() - now ? now + time : Clock::time_point::max();
+}
+
 }  // namespace tessera::detail::engine

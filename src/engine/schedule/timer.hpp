@@ -2,6 +2,7 @@
 
 #include "engine/work.hpp"
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -11,18 +12,18 @@
 
 namespace tessera::detail::engine {
 
-// plan::CallCache functions at their times: the deadlines and delays of the process. Its thread starts with the first
-// of them and sleeps in between. What is called may run code of the user's, which may take any time and wait for other
-// timers: as long as it does, another thread keeps the time.
+// Calls functions at given times: the deadlines and delays of the process. Its thread starts with the first of them and
+// sleeps in between. A function may run user code, which may take any time and wait for other timers: meanwhile another
+// thread keeps the time.
 class Timer {
  public:
   static Timer& instance();
 
   using Key = std::pair<Clock::time_point, std::uint64_t>;  // the time, and a number that tells calls apart
 
-  // The call must not throw.
+  // The function must not throw.
   Key at(Clock::time_point time, std::function<void()> call);
-  // Nothing if it has been called, or is being called.
+  // Does nothing if it has been called, or is being called.
   void remove(const Key& key);
 
  private:
@@ -35,5 +36,8 @@ class Timer {
   std::uint64_t last_number_ = 0;
   unsigned idle_ = 0;  // threads that keep the time
 };
+
+// A time beyond the clock's end never comes.
+Clock::time_point from_now(std::chrono::nanoseconds time);
 
 }  // namespace tessera::detail::engine

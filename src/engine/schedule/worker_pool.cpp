@@ -1,4 +1,5 @@
 #include "core/spin_lock.hpp"
+#include "engine/execution.hpp"
 #include "engine/observe/trace_record.hpp"
 #include "engine/schedule/parker.hpp"
 #include "engine/schedule/scheduler.hpp"
@@ -39,15 +40,15 @@ class List {
  public:
   bool empty() const noexcept { return !first_; }
   Work* first() const noexcept { return first_; }
-  void push_back(Work& node) noexcept {
-    node.previous = last_;
-    node.next = nullptr;
-    (last_ ? last_->next : first_) = &node;
-    last_ = &node;
+  void push_back(Work& work) noexcept {
+    work.scheduled.previous = last_;
+    work.scheduled.next = nullptr;
+    (last_ ? last_->scheduled.next : first_) = &work;
+    last_ = &work;
   }
-  void remove(Work& node) noexcept {
-    (node.previous ? node.previous->next : first_) = node.next;
-    (node.next ? node.next->previous : last_) = node.previous;
+  void remove(Work& work) noexcept {
+    (work.scheduled.previous ? work.scheduled.previous->scheduled.next : first_) = work.scheduled.next;
+    (work.scheduled.next ? work.scheduled.next->scheduled.previous : last_) = work.scheduled.previous;
   }
 
  private:
@@ -84,62 +85,62 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
     }
   }
 
-  void push(Work& node) override {
+  void push(Work& work) override {
     std::call_once(started_, [this] { start(); });
     std::unique_lock lock(lock_);
-    if (node.priority == Priority::low && level_ >= PowerLevel::serious) {
-      hold(node);
+    if (work.priority == Priority::low && level_ >= PowerLevel::serious) {
+      hold(work);
       return;
     }
-    Worker* woken = enqueue(node);
+    Worker* woken = enqueue(work);
     lock.unlock();
     if (woken) woken->parker.wake_up();
   }
 
-  bool take_back(Work& node) override {
+  bool take_back(Work& work) override {
     const std::scoped_lock lock(lock_);
-    if (node.place == Work::Place::nowhere) return false;
-    if (node.place == Work::Place::ready) {
-      dequeue(node);
+    if (work.scheduled.where == Work::Scheduled::Where::nowhere) return false;
+    if (work.scheduled.where == Work::Scheduled::Where::ready) {
+      dequeue(work);
     } else {
-      held_.remove(node);
-      node.place = Work::Place::nowhere;
+      held_.remove(work);
+      work.scheduled.where = Work::Scheduled::Where::nowhere;
     }
     return true;
   }
 
-  bool may_continue_with(const Work& node) override {
+  bool may_continue_with(const Work& work) override {
     // A thread of the user's goes on only while that is what it waits for: it must not be kept.
-    if (!is_on_worker() && (!this_target || this_target->is_settled() || node.cost > small_enough_to_help))
+    if (!is_on_worker() && (!this_target || this_target->is_settled() || work.cost > small_enough_to_help))
       return false;
-    if (!is_on_worker() && node.is_observed()) return false;
-    if (node.priority == Priority::low) return false;  // push() may have to hold it
+    if (!is_on_worker() && work.is_observed()) return false;
+    if (work.priority == Priority::low) return false;  // push() may have to hold it
     // The pool must know of a long one, so that others are woken for what comes meanwhile.
-    if (is_on_worker() && node.cost >= worth_waking && this_worker->running < worth_waking) return false;
+    if (is_on_worker() && work.cost >= worth_waking && this_worker->running < worth_waking) return false;
     // A hint is enough: a command of a higher priority that comes this instant waits for one command.
-    for (std::size_t p = 0; p < static_cast<std::size_t>(node.priority); ++p) {
+    for (std::size_t p = 0; p < static_cast<std::size_t>(work.priority); ++p) {
       if (waiting_[p].load(std::memory_order_relaxed) != 0) return false;
     }
     return true;
   }
 
-  void share(Work& node, std::int64_t helpers) override {
+  void share(Work& work, std::int64_t helpers) override {
     std::call_once(started_, [this] { start(); });
     std::unique_lock lock(lock_);
     // The caller works too, on a core of its own: with a helper for each core the threads took turns, and one call in
     // ten over 1 MiB took twice as long as the others.
     const std::int64_t others = static_cast<std::int64_t>(limit_) - 1;
-    node.helpers_wanted = static_cast<unsigned>(std::clamp<std::int64_t>(others, 0, helpers));
-    if (node.helpers_wanted == 0) return;
-    Worker* woken = enqueue(node);
+    work.scheduled.helpers_wanted = static_cast<unsigned>(std::clamp<std::int64_t>(others, 0, helpers));
+    if (work.scheduled.helpers_wanted == 0) return;
+    Worker* woken = enqueue(work);
     lock.unlock();
     if (woken) woken->parker.wake_up();
   }
 
-  void withdraw(Work& node) override {
+  void withdraw(Work& work) override {
     const std::scoped_lock lock(lock_);
-    if (node.place == Work::Place::ready) dequeue(node);
-    node.helpers_wanted = 0;
+    if (work.scheduled.where == Work::Scheduled::Where::ready) dequeue(work);
+    work.scheduled.helpers_wanted = 0;
   }
 
   Clock::time_point help(Work& target, Clock::time_point until) override {
@@ -167,13 +168,13 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
 
   bool run_one() override {
     std::unique_lock lock(lock_);
-    Work* node = next();
-    if (!node) return false;
-    if (is_too_deep_for(*node)) {
+    Work* work = next();
+    if (!work) return false;
+    if (is_too_deep_for(*work)) {
       ++this_stalls;
       return false;
     }
-    run_nested(*node, nullptr, lock);
+    run_nested(*work, nullptr, lock);
     return true;
   }
 
@@ -212,8 +213,8 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
           break;
       }
       if (level < PowerLevel::serious) {
-        while (Work* node = held_.first()) {
-          if (Worker* worker = unhold(*node)) woken.push_back(worker);
+        while (Work* work = held_.first()) {
+          if (Worker* worker = unhold(*work)) woken.push_back(worker);
         }
       }
       // Everybody looks at the new limit; who is beyond it goes back to sleep.
@@ -255,19 +256,19 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
     while (true) {
       std::unique_lock lock(lock_);
       set_running(worker, 0);
-      Work* node = nullptr;
+      Work* work = nullptr;
       while (!stopping_) {
-        if (worker.index < limit_) node = next();
-        if (node) break;
+        if (worker.index < limit_) work = next();
+        if (work) break;
         rest(worker, lock);
       }
-      if (!node) return;
-      const bool helps = take(*node);
-      set_running(worker, node->cost);
+      if (!work) return;
+      const bool helps = take(*work);
+      set_running(worker, work->cost);
       Worker* woken = worker_to_wake();
       lock.unlock();
       if (woken) woken->parker.wake_up();
-      helps ? assist(*node) : execute(*node);
+      helps ? assist(*work) : execute(*work);
     }
   }
 
@@ -308,22 +309,22 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
 
   // All below: under the lock.
 
-  Worker* enqueue(Work& node) {
+  Worker* enqueue(Work& work) {
     if (!is_on_worker()) giver_core_.store(sched_getcpu(), std::memory_order_relaxed);
-    const auto p = static_cast<std::size_t>(node.priority);
-    ready_[p].push_back(node);
+    const auto p = static_cast<std::size_t>(work.priority);
+    ready_[p].push_back(work);
     waiting_[p].store(waiting_[p].load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    node.place = Work::Place::ready;
-    queued_cost_ += node.cost;
+    work.scheduled.where = Work::Scheduled::Where::ready;
+    queued_cost_ += work.cost;
     return worker_to_wake();
   }
 
-  void dequeue(Work& node) {
-    const auto p = static_cast<std::size_t>(node.priority);
-    ready_[p].remove(node);
+  void dequeue(Work& work) {
+    const auto p = static_cast<std::size_t>(work.priority);
+    ready_[p].remove(work);
     waiting_[p].store(waiting_[p].load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
-    node.place = Work::Place::nowhere;
-    queued_cost_ -= node.cost;
+    work.scheduled.where = Work::Scheduled::Where::nowhere;
+    queued_cost_ -= work.cost;
   }
 
   Work* next() const noexcept {
@@ -333,14 +334,14 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
     return nullptr;
   }
 
-  // Takes a node off the queue for the calling thread: to execute it, or (true) to help with a running one.
-  bool take(Work& node) {
-    if (node.helpers_wanted == 0) {
-      dequeue(node);
+  // Takes a work off the queue for the calling thread: to execute it, or (true) to help with a running one.
+  bool take(Work& work) {
+    if (work.scheduled.helpers_wanted == 0) {
+      dequeue(work);
       return false;
     }
-    retain(&node);
-    if (--node.helpers_wanted == 0) dequeue(node);
+    retain(&work);
+    if (--work.scheduled.helpers_wanted == 0) dequeue(work);
     return true;
   }
 
@@ -372,59 +373,60 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
   bool run_for(Work& target, bool anything, bool is_timed) {
     if (!has_work()) return false;
     std::unique_lock lock(lock_);
-    Work* node = target.place == Work::Place::ready ? &target : next();
-    if (!node) return false;
-    if (node == &target) {
+    Work* work = target.scheduled.where == Work::Scheduled::Where::ready ? &target : next();
+    if (!work) return false;
+    if (work == &target) {
       // Who has set a time must not be kept by a long one, or by one that has to be compiled.
-      if (!anything && is_timed && node->cost > small_enough_to_help) return false;
+      if (!anything && is_timed && work->cost > small_enough_to_help) return false;
     } else {
-      if (anything ? is_too_deep_for(*node) : !may_help_with(*node, target)) return false;
+      if (anything ? is_too_deep_for(*work) : !may_help_with(*work, target)) return false;
     }
-    run_nested(*node, &target, lock);
+    run_nested(*work, &target, lock);
     return true;
   }
 
   // A thread of the user's returns soon after its own command ends, and runs nobody else's callbacks.
-  static bool may_help_with(const Work& node, const Work& target) noexcept {
-    return node.cost <= small_enough_to_help && node.priority <= target.priority && !node.is_observed();
+  static bool may_help_with(const Work& work, const Work& target) noexcept {
+    return work.cost <= small_enough_to_help && work.priority <= target.priority && !work.is_observed();
   }
 
   // What runs code of the user's, which may wait: callbacks at its end, or as work of their own behind a GPU's command.
-  static bool is_too_deep_for(const Work& node) noexcept {
-    const bool may_wait = node.is_observed() || node.kind == Work::Kind::host;
+  static bool is_too_deep_for(const Work& work) noexcept {
+    const bool may_wait = work.is_observed() || work.kind == Work::Kind::host;
     return this_depth >= deepest && may_wait && this_stalls < most_stalls;
   }
 
-  void run_nested(Work& node, const Work* target, std::unique_lock<core::SpinLock>& lock) {
-    const bool helps = take(node);
+  void run_nested(Work& work, const Work* target, std::unique_lock<core::SpinLock>& lock) {
+    const bool helps = take(work);
     lock.unlock();
     const Work* outer = std::exchange(this_target, target);
     ++this_depth;
     this_stalls = 0;
-    helps ? assist(node) : execute(node);
+    helps ? assist(work) : execute(work);
     --this_depth;
     this_target = outer;
   }
 
-  void hold(Work& node) {
-    node.place = Work::Place::held;
-    held_.push_back(node);
+  void hold(Work& work) {
+    work.scheduled.where = Work::Scheduled::Where::held;
+    held_.push_back(work);
     const auto delay = level_ == PowerLevel::serious ? milliseconds(10) : milliseconds(100);
     Timer::instance().at(Clock::now() + delay,
-                         [weak = weak_from_this(), shared = Ref<Work>(&node), serial = node.serial()] {
+                         [weak = weak_from_this(), shared = Ref<Work>(&work), serial = work.serial()] {
                            const auto self = weak.lock();
                            if (!self) return;
                            std::unique_lock lock(self->lock_);
-                           if (shared->serial() != serial || shared->place != Work::Place::held) return;
+                           if (shared->serial() != serial || shared->scheduled.where != Work::Scheduled::Where::held)
+                             return;
                            Worker* woken = self->unhold(*shared);
                            lock.unlock();
                            if (woken) woken->parker.wake_up();
                          });
   }
 
-  Worker* unhold(Work& node) {
-    held_.remove(node);
-    return enqueue(node);
+  Worker* unhold(Work& work) {
+    held_.remove(work);
+    return enqueue(work);
   }
 
   std::once_flag started_;

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "engine/submission.hpp"
+
+namespace tessera::detail::engine {
+
+// Checks a call, as far as that needs no lock, and binds it to its memory. Throws an Error that names the culprit;
+// group.label is set as soon as the kernel is known.
+void prepare(DeviceState& device, const Call& call, BoundGroup& group);
+
+}  // namespace tessera::detail::engine

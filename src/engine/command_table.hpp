@@ -1,0 +1,60 @@
+#pragma once
+
+#include "engine/work.hpp"
+
+#include <cstddef>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+namespace tessera::detail::engine {
+
+// For how many commands after it finished a command's number is known.
+inline constexpr CommandId command_window = 65'536;
+
+// The commands of a device by number. A command that completes needs no bookkeeping: a recent number that is neither
+// pending nor remembered has completed. Only failures, and commands that finished long after their submission, are
+// remembered. Everything under the device's order lock.
+class CommandTable {
+ public:
+  explicit CommandTable(WorkPool& works) : works_(works) {}
+
+  // How a command ended.
+  struct Ended {
+    Status status;
+    core::FailurePtr failure;
+  };
+
+  // The number of the next command; and the one that was given out last.
+  CommandId next();
+  CommandId last() const noexcept { return last_; }
+  // `work` is the command that was numbered last.
+  void add(Work& work);
+  void remember(CommandId id, Status status, const core::FailurePtr& failure);
+
+  // The command's work, or, if it has none any more, nothing and how it ended. Errc::unknown_command for a number that
+  // was never given out or is forgotten; `device` is for the message.
+  Ref<Work> find(CommandId id, const std::string& device, Ended* ended) const;
+
+ private:
+  // Among the last so many, a command that is neither pending nor remembered has completed. Twice the window, because
+  // one that finishes more than a window after its submission is remembered.
+  static constexpr CommandId slots = 2 * command_window;
+
+  struct Outcome {
+    Ended ended;
+    CommandId at;  // the last command when it finished
+  };
+  bool is_known(CommandId id, const Outcome& outcome) const noexcept;
+
+  WorkPool& works_;
+  CommandId last_ = 0;
+  std::vector<Work*> recent_;  // the last commands that were not done at once, by id modulo slots
+  // Outcomes of commands that failed, were cancelled or finished late.
+  std::unordered_map<CommandId, Outcome> outcomes_;
+  std::size_t forget_at_ = 1024;
+  std::unordered_map<CommandId, Work*> outdated_;  // pending commands whose slot in recent_ was reused
+  std::size_t tidy_at_ = 1024;
+};
+
+}  // namespace tessera::detail::engine

@@ -1,0 +1,103 @@
+#pragma once
+
+#include "engine/cross_device.hpp"
+#include "engine/device_state.hpp"
+#include "engine/launch_sequence.hpp"
+#include "plan/compiled_plan.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace tessera::detail::engine {
+
+// A group of a plan with its memory: what becomes one Work. A command is one of these by itself.
+struct BoundGroup {
+  Work::Kind kind = Work::Kind::kernel;
+  bool heals = true;         // it writes its outputs whole
+  std::string_view label;    // as in Work
+  std::string_view context;  // as in Work
+  std::int64_t cost = 0;     // in bytes moved
+  driver::Launch launch;
+  core::InlineVector<Storage*, 3> inputs;
+  core::InlineVector<Storage*, 1> outputs;
+
+  bool is_compiled() const noexcept {
+    return !launch.executable || launch.elements == 0 || launch.executable->is_ready();
+  }
+};
+
+// A buffer of a submission: each is listed once.
+struct BufferUse {
+  Storage* storage;
+  bool writes;
+};
+
+// The memory of one run at a time: its temporaries, and the groups bound to it. Everything but the blocks is used under
+// the order lock only.
+struct PlanInstance {
+  std::vector<Ref<View>> blocks;
+  std::vector<Storage*> storages;  // by buffer
+  std::vector<BoundGroup> groups;
+  std::vector<BufferUse> uses;                 // of the plan's `used` buffers
+  bool is_compiled = false;                    // all groups are
+  std::shared_ptr<RecordedLaunches> recorded;  // on a device with a queue
+
+  bool is_idle() const noexcept;
+};
+
+// A plan that can run: a compiled plan with the caller's buffers, the functions of its host groups, and memory for its
+// temporaries. Immutable but for the instances.
+struct ExecutablePlan : plan::CompiledPlan {
+  // What a host group calls; empty for a barrier.
+  using Function = std::function<void(Work&)>;
+
+  // To be called once buffers, functions and borrowed buffers are set.
+  void complete(DeviceState& device);
+
+  std::vector<Ref<View>> buffers;   // the caller's own, by buffer; null for the others
+  std::vector<Function> functions;  // by group
+  std::vector<Ref<View>> borrowed;  // by group: the other device's buffer, of a copy between devices
+
+  // Set by complete().
+  std::vector<std::size_t> borrowing;  // which groups copy between devices, in the order of their stages
+  std::vector<DeviceState*> lenders;   // the devices of those copies and the plan's own, sorted for OrderLocks
+  // Where the buffer of a slot is used.
+  struct SlotUse {
+    enum class As : std::uint8_t { operand, input, output, use };
+    std::size_t slot;
+    As as;
+    std::size_t group;
+    std::size_t index;
+  };
+  std::vector<SlotUse> slot_uses;
+
+  // Several runs in flight need memory of their own each; beyond these they wait for each other. Under the order lock,
+  // and changed only while `growing` is held too.
+  static constexpr std::size_t most_instances = 4;
+  std::vector<std::unique_ptr<PlanInstance>> instances;
+  std::size_t next_instance = 0;
+  std::mutex growing;
+};
+
+// A plan with the values that its parameters have in a run.
+struct PlanVariant {
+  std::vector<Value> values;
+  std::shared_ptr<ExecutablePlan> plan;
+  std::vector<plan::Patch> patches;  // the scalars of the groups that use parameters
+};
+
+// An idle instance, a new one, or one that is in use: then the buffers order this run after those before it.
+// Errc::out_of_memory if there is none at all. Under the order lock, which it may release for a time.
+PlanInstance& take_instance(DeviceState& device, ExecutablePlan& plan, OrderLocks& order);
+// Binds the slots' memory, in the order of the plan's slots, and the parameters' values. Under the order lock.
+void bind(const PlanVariant& variant, std::span<Storage* const> slots, PlanInstance& instance);
+// Returns the temporaries' memory to the device, as soon as the runs that use it have finished.
+void drop_instances(DeviceState& device, ExecutablePlan& plan);
+
+}  // namespace tessera::detail::engine

@@ -1,0 +1,65 @@
+// Calls of the driver, with exceptions as failures.
+#include <tessera/error.hpp>
+
+#include "core/text.hpp"
+#include "engine/device_state.hpp"
+#include "engine/execution.hpp"
+
+#include <new>
+
+namespace tessera::detail::engine {
+
+using core::text;
+
+namespace {
+
+template <class Function>
+core::FailurePtr guarded(const driver::Launch& launch, std::string_view label, std::string_view context,
+                         Function&& function) noexcept {
+  const auto failed = [&](Errc code, std::string_view why) {
+    return core::make_failure(code, text(context, "[", label, "] command ", launch.command, " failed: ", why));
+  };
+  try {
+    function();
+    return nullptr;
+  } catch (const Error& error) {
+    return failed(error.code(), error.what());
+  } catch (const std::exception& error) {
+    return failed(Errc::internal, error.what());
+  }
+}
+
+}  // namespace
+
+core::FailurePtr prepare_launch(driver::Driver& driver, const driver::Launch& launch, std::string_view label,
+                                std::string_view context) noexcept {
+  return guarded(launch, label, context, [&] {
+    if (driver.partial_bytes(launch) == 0) driver.pieces(launch);
+  });
+}
+
+core::FailurePtr launch_piece(driver::Driver& driver, const driver::Launch& launch, std::int64_t piece,
+                              std::string_view label, std::string_view context) noexcept {
+  return guarded(launch, label, context, [&] { driver.launch(launch, piece); });
+}
+
+core::FailurePtr begin_launch(Work& work) noexcept {
+  driver::Driver& driver = *work.device->driver;
+  Work::Pieces& pieces = work.pieces;
+  core::FailurePtr failure = guarded(work.launch, work.label, work.context, [&] {
+    if (const std::size_t bytes = driver.partial_bytes(work.launch); bytes != 0) {
+      pieces.partial.reset(new (std::nothrow) std::byte[bytes]);
+      if (!pieces.partial) throw Error(Errc::out_of_memory, text("no memory for ", bytes, " bytes of partial results"));
+      work.launch.partial = pieces.partial.get();
+    }
+    pieces.count = driver.pieces(work.launch);
+  });
+  if (failure) pieces.partial.reset();
+  return failure;
+}
+
+core::FailurePtr finish_launch(const Work& work) noexcept {
+  return guarded(work.launch, work.label, work.context, [&] { work.device->driver->finish(work.launch); });
+}
+
+}  // namespace tessera::detail::engine

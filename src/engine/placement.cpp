@@ -1,0 +1,214 @@
+#include "engine/placement.hpp"
+
+#include "engine/execution.hpp"
+#include "engine/observe/trace_record.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace tessera::detail::engine {
+
+namespace {
+
+// Makes the work wait for those that have not finished.
+void wait_for_all(Work& work, const std::vector<Ordered*>& earlier) {
+  Edge* edges = work.edges.data();
+  if (earlier.size() > work.edges.size()) {
+    if (earlier.size() > work.more_edges.size()) work.more_edges.resize(earlier.size());
+    edges = work.more_edges.data();
+  }
+  for (std::size_t i = 0; i < earlier.size(); ++i) {
+    if (work.wait_for(*earlier[i], edges[i]) && work.trace) {
+      const CommandId id = static_cast<Work*>(earlier[i])->id;
+      if (id != 0) work.trace->waited_for.push_back(id);
+    }
+  }
+}
+
+void number(DeviceState& device, Work& work) {
+  device.commands.next();
+  device.commands.add(work);
+  work.launch.command = work.id;
+}
+
+// Whether a run needs what a buffer held before it.
+bool is_read_first(const ExecutablePlan& plan, std::size_t buffer) {
+  const auto has = [&](const std::vector<std::size_t>& list) { return std::ranges::find(list, buffer) != list.end(); };
+  for (const plan::CompiledGroup& group : plan.groups) {
+    if (has(group.inputs)) return true;
+    if (has(group.outputs)) return false;
+  }
+  return false;
+}
+
+void follow(const Run& run, Work& work) {
+  work.priority = run.barrier.priority;
+  work.deadline = run.barrier.deadline;
+  run.tracker.add(work);
+}
+
+// A group as a work without a position.
+Work& take_group(const Run& run, std::size_t g) {
+  DeviceState& device = *run.barrier.device;
+  Work& work = take_work(device, run.instance.groups[g]);
+  number(device, work);
+  work.trace = begin_trace_record();
+  if (const ExecutablePlan::Function& function = run.plan.functions[g]) {
+    work.cost = unknown_cost;
+    work.host = [&function, &work] { function(work); };
+  } else if (const Ref<View>& other = run.plan.borrowed[g]) {
+    work.host = [&other, &work] {
+      if (work.inputs.empty()) {
+        transfer(*other->storage, *work.outputs[0], other->bytes);
+      } else {
+        transfer(*work.inputs[0], *other->storage, other->bytes);
+      }
+    };
+  }
+  follow(run, work);
+  return work;
+}
+
+// On the other devices, what the groups borrow from them. Under their order locks.
+void place_loans(const Run& run) {
+  run.tracker.loans.clear();
+  for (const std::size_t g : run.plan.borrowing) {
+    Work& out = lend(*run.plan.borrowed[g]->storage, run.plan.groups[g].outputs.empty());
+    run.tracker.loans.push_back(take_back(out, static_cast<Work&>(*run.tracker.works()[g].entry)));
+  }
+}
+
+}  // namespace
+
+Work& take_work(DeviceState& device, const BoundGroup& group) {
+  Work& work = device.works.take(device);
+  work.kind = group.kind;
+  work.heals = group.heals;
+  work.label = group.label;
+  work.context = group.context;
+  work.inputs = group.inputs;
+  work.outputs = group.outputs;
+  work.launch = group.launch;
+  work.cost = estimated_cost(group.cost) + (group.is_compiled() ? 0 : compilation_cost);
+  return work;
+}
+
+Work& take_host_work(DeviceState& device, std::string_view label) {
+  Work& work = device.works.take(device);
+  work.kind = Work::Kind::host;
+  work.id = 0;
+  work.label = label;
+  work.heals = false;
+  work.cost = estimated_cost(0);
+  return work;
+}
+
+Ref<Work> take_ended(DeviceState& device, std::string_view label, Status status, core::FailurePtr failure) {
+  Work& work = device.works.take_ended(status);
+  // Not to be found by its number, which needs no work: a failure is remembered, and whatever else is not found has
+  // completed.
+  work.id = device.commands.last();
+  work.device_number = device.number;
+  work.label = label;
+  work.context = {};
+  work.failure = std::move(failure);
+  if (work.failure) device.commands.remember(work.id, status, work.failure);
+  return Ref<Work>::adopt(&work);
+}
+
+void place(Work& work, std::span<Ordered* const> also_after) {
+  std::vector<Ordered*>& earlier = work.device->earlier;
+  earlier.clear();
+  const auto wait_for = [&](Ordered& other) { earlier.push_back(&other); };
+  for (Storage* input : work.inputs) {
+    if (std::ranges::find(work.outputs, input) == work.outputs.end()) input->hazards.read(work, wait_for);
+  }
+  for (Storage* output : work.outputs) output->hazards.write(work, wait_for);
+  for (Ordered* other : also_after) earlier.push_back(other);
+  wait_for_all(work, earlier);
+}
+
+void place(const Run& run, Ordered* last) {
+  const ExecutablePlan& plan = run.plan;
+  const std::vector<Position>& works = run.tracker.works();
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) take_group(run, g);
+  place_loans(run);
+  std::vector<Ordered*>& after = run.tracker.after;
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    const plan::Group& group = plan.plan.groups[g];
+    after.clear();
+    for (std::size_t i = 0; i < plan.borrowing.size(); ++i) {
+      if (plan.borrowing[i] == g) after.push_back(run.tracker.loans[i].out);
+    }
+    for (const std::size_t before : group.ordered_after) after.push_back(works[before].entry);
+    if (last && group.after.empty()) after.push_back(last);
+    place(static_cast<Work&>(*works[g].entry), after);
+  }
+  number(*run.barrier.device, run.barrier);
+  after.clear();
+  for (std::size_t g = 0; g < plan.groups.size(); ++g) {
+    if (plan.plan.groups[g].is_last) after.push_back(works[g].entry);
+  }
+  if (last && plan.groups.empty()) after.push_back(last);
+  place(run.barrier, after);
+}
+
+void place_sequence(const Run& run, Ordered* last) {
+  DeviceState& device = *run.barrier.device;
+  const ExecutablePlan& plan = run.plan;
+  Work& work = device.works.take(device);
+  number(device, work);
+  work.kind = Work::Kind::kernel;
+  work.label = plan.groups.front().label;
+  work.context = plan.groups.front().context;
+  for (const std::size_t buffer : plan.used) {
+    if (is_read_first(plan, buffer)) work.inputs.push_back(run.instance.storages[buffer]);
+    if (plan.is_written[buffer]) work.outputs.push_back(run.instance.storages[buffer]);
+  }
+  work.sequence = std::make_unique<LaunchSequence>(LaunchSequence{{}, run.instance.recorded});
+  for (const BoundGroup& group : run.instance.groups) work.sequence->launches.push_back(group.launch);
+  work.cost = estimated_cost(0);
+  run.tracker.loans.clear();
+  follow(run, work);
+  place(work, std::span(&last, last ? 1 : 0));
+  number(device, run.barrier);
+  Ordered* before = &work;
+  place(run.barrier, std::span(&before, 1));
+}
+
+void arm(DeviceState& device, Work& work, bool may_run_here) {
+  if (!work.arm()) return;
+  if (may_run_here) {
+    const DeviceQueue::Attended attended(work);
+    execute(work);
+  } else if (starts_at_once(work)) {
+    execute(work);
+  } else {
+    device.scheduler->push(work);
+  }
+}
+
+void arm_run(DeviceState& device, RunTracker& tracker, Work& barrier, bool may_run_here) {
+  Work* mine = nullptr;
+  const auto go = [&](Work& work) {
+    if (!may_run_here) return device.scheduler->push(work);
+    if (Work* other = std::exchange(mine, &work)) device.scheduler->push(*other);
+  };
+  // With its last work the run may have finished, and its record be another run's.
+  const Position* works = tracker.works().data();
+  const std::size_t count = tracker.works().size();
+  const std::vector<Loan> loans = std::move(tracker.loans);
+  for (const Loan& loan : loans) arm(loan);
+  if (barrier.arm()) go(barrier);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (auto& work = static_cast<Work&>(*works[i].entry); work.arm()) go(work);
+  }
+  if (!mine) return;
+  // The caller will wait for the run. A sequence is the whole run; a group by itself needs another thread to watch it.
+  std::optional<DeviceQueue::Attended> attended;
+  if (mine->sequence) attended.emplace(*mine);
+  execute(*mine);
+}
+
+}  // namespace tessera::detail::engine

@@ -1,0 +1,105 @@
+#pragma once
+
+#include "core/spin_lock.hpp"
+#include "engine/cross_device.hpp"
+#include "engine/work.hpp"
+#include "plan/compiled_plan.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+namespace tessera::detail::engine {
+
+class RunLog;
+
+// One run of a plan, in flight or finished: follows the works of its groups and the barrier that is its command.
+class RunTracker final : public Listener {
+ public:
+  struct Time {
+    Clock::time_point start, end;  // a start of 0: it has not started
+  };
+
+  void begin(std::shared_ptr<const plan::CompiledPlan> plan, std::uint64_t number);
+  // Follows the run's works, added in the order of their groups, and the barrier that comes after them all; before any
+  // of them can start. `is_sequence`: one work has all groups. The log gets the run once it has finished.
+  void follow(Work& barrier, bool is_sequence, std::shared_ptr<RunLog> log);
+  void add(Work& work);
+  // Of a run that was done on the spot.
+  void set_time(std::size_t group, const Time& time) { times_[group] = time; }
+  void finish_here(Status outcome);
+
+  const plan::CompiledPlan& plan() const noexcept { return *plan_; }
+  std::uint64_t number() const noexcept { return number_; }
+  Status outcome() const noexcept { return outcome_; }
+  Clock::time_point begin_time() const noexcept { return begin_; }
+  Clock::time_point end_time() const noexcept { return end_; }
+  const std::vector<Time>& times() const noexcept { return times_; }  // by group
+  const std::vector<Position>& works() const noexcept { return works_; }
+
+  // Scratch for placing, which keeps its capacity from run to run: the loans of copies between devices, until all is
+  // armed, and what a work waits for beside its buffers.
+  std::vector<Loan> loans;
+  std::vector<Ordered*> after;
+
+  bool may_start(const Work& work, Errc* reason) noexcept override;
+  void started(const Work& work) noexcept override;
+  void queued(const Work& work, std::uint64_t number) noexcept override;
+  bool is_stopping() const noexcept override { return barrier_->is_asked_to_stop(); }
+  Ref<Work> finished(const Work& work) noexcept override;
+  void reached(Work& barrier) noexcept override;
+
+ private:
+  friend void stop_run(Work& barrier, Errc reason, std::string_view why);
+  friend class RunLog;
+  bool try_end() noexcept;
+
+  std::shared_ptr<const plan::CompiledPlan> plan_;
+  std::shared_ptr<RunLog> log_;
+  std::uint64_t number_ = 0;
+  Clock::time_point begin_, end_;
+  std::vector<Time> times_;
+  std::vector<Position> works_;
+  Work* barrier_ = nullptr;
+  bool is_sequence_ = false;
+
+  core::SpinLock lock_;         // of the rest
+  std::size_t works_left_ = 0;  // neither finished nor cancelled
+  bool is_stopped_ = false;     // no other work will start: the run finishes with those that have
+  // The failure of the first group that failed, which is a root: what depends on a group comes after it.
+  std::size_t failed_group_ = 0;
+  core::FailurePtr failure_;
+  Status outcome_ = Status::completed;
+};
+
+// Cancels the works of a run that have not started.
+void stop_run(Work& barrier, Errc reason, std::string_view why);
+
+// The finished runs of one plan, of which it keeps the last. Any thread.
+class RunLog {
+ public:
+  // An empty record, with the capacity of an earlier one.
+  std::unique_ptr<RunTracker> take();
+  // The last finished run from now on.
+  void keep(std::unique_ptr<RunTracker> run);
+  // The number of the next run. Under the order lock.
+  std::uint64_t next_number() noexcept { return ++count_; }
+
+  // Calls `look` with the last run, if there is one.
+  template <class Look>
+  void last(Look&& look) {
+    const std::scoped_lock lock(mutex_);
+    if (last_) look(*last_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::unique_ptr<RunTracker> last_;
+  std::vector<std::unique_ptr<RunTracker>> free_;
+  std::uint64_t count_ = 0;
+};
+
+}  // namespace tessera::detail::engine

@@ -1,0 +1,105 @@
+// All that is wrong with a stage, for messages that name every problem at once.
+#include <tessera/error.hpp>
+
+#include "core/text.hpp"
+#include "kernels/diagnostics.hpp"
+#include "plan/compiled_plan.hpp"
+
+#include <algorithm>
+
+namespace tessera::plan {
+
+using core::text;
+
+namespace {
+
+// A kernel's message without its name, which the stage's has already.
+std::string without_name(std::string_view message, std::string_view label) {
+  const std::string name = text("[", label, "] ");
+  return std::string(message.starts_with(name) ? message.substr(name.size()) : message);
+}
+
+// Adds what is wrong with each parameter of a kernel stage. Returns whether the others determine what its operands must
+// be.
+bool find_wrong_params(const Graph& graph, std::size_t number, const std::vector<Value>& values, Params& right,
+                       std::vector<Problem>& problems) {
+  const GraphStage& stage = graph.stages[number];
+  kernels::Kernel lenient = *stage.kernel;
+  for (kernels::ParamSpec& spec : lenient.params) spec.is_required = false;
+  bool is_complete = true;
+  const auto bind = [&](const Params& params) {
+    try {
+      kernels::Arguments arguments;
+      lenient.bind(params, arguments);
+      return true;
+    } catch (const Error& error) {
+      problems.push_back({number, error.code(), without_name(error.what(), stage.label)});
+      return false;
+    }
+  };
+  const auto is_given = [&](const std::string& name) {
+    return std::ranges::find(stage.params, name, &Param::name) != stage.params.end();
+  };
+  for (const Param& param : stage.params) {
+    Params one;
+    try {
+      one.set(param.name, substituted(param.value, graph, values));
+    } catch (const Error& error) {
+      problems.push_back({number, error.code(), error.what()});
+      is_complete = false;
+      continue;
+    }
+    const bool is_known =
+        std::ranges::find(lenient.params, param.name, &kernels::ParamSpec::name) != lenient.params.end();
+    if (bind(one)) {
+      right.set(param.name, one.begin()->value);
+    } else if (is_known) {
+      is_complete = false;
+    }
+  }
+  for (std::size_t i = 0; i < lenient.params.size(); ++i) {
+    if (!stage.kernel->params[i].is_required || is_given(lenient.params[i].name)) continue;
+    lenient.params[i].is_required = true;
+    bind({});
+    lenient.params[i].is_required = is_complete = false;
+  }
+  return is_complete;
+}
+
+// Adds what is wrong with the types and shapes of a kernel stage's operands; returns whether something is.
+bool find_wrong_operands(const GraphStage& stage, std::size_t number, std::vector<Problem>& problems) {
+  kernels::Complaints complaints;
+  try {
+    StageCall(stage, stage.params).plan();
+  } catch (const Error& error) {
+    // A plan that continued after one mistake may stumble over its consequences.
+    const bool is_of_kernel = error.message().starts_with(text("[", stage.kernel->name, "]"));
+    if (is_of_kernel || complaints.all().empty()) complaints.add(error);
+  }
+  for (const Error& error : complaints.all()) {
+    problems.push_back({number, error.code(), without_name(error.what(), stage.label)});
+  }
+  return !complaints.all().empty();
+}
+
+}  // namespace
+
+void find_problems(const Compiler& compiler, const Graph& graph, std::size_t number, const std::vector<Value>& values,
+                   bool has_operands, std::vector<Problem>& problems) {
+  GraphStage stage = graph.stages[number];
+  const auto note = [&](const Error& error) {
+    problems.push_back({number, error.code(), without_name(error.what(), stage.label)});
+  };
+  stage.params = {};
+  const bool has_params = !stage.kernel || find_wrong_params(graph, number, values, stage.params, problems);
+  if (!has_operands) return;
+  try {
+    if (stage.kernel) stage.kernel->check_count(stage.inputs.size());
+    if (!has_params || (stage.kernel && find_wrong_operands(stage, number, problems))) return;
+    compile_stage(compiler, stage, number, stage.params);
+  } catch (const Error& error) {
+    note(error);
+  }
+}
+
+}  // namespace tessera::plan
