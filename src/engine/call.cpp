@@ -56,7 +56,7 @@ void prepare(DeviceState& device, const Call& call, BoundGroup& group) {
   for (std::size_t i = 0; i < group.inputs.size(); ++i) {
     if (group.inputs[i] != output.storage) [[likely]]
       continue;
-    check_alias(program, text("[", kernel.name, "] "), i, operands[i + 1], operands[0]);
+    check_alias(program, kernel.name, i, operands[i + 1], operands[0]);
   }
 }
 

@@ -46,17 +46,14 @@ void CommandTable::remember(CommandId id, Status status, const core::FailurePtr&
   outcomes_[id] = {{status, failure}, last_};
 }
 
-CommandId CommandTable::next() {
-  ++last_;
-  if (last_ % (command_window / 2) != 0) [[likely]]
-    return last_;
+// Every half window: the outcomes of commands that are still pending will have to be remembered.
+void CommandTable::mark_late() {
   for (const Ref<Work>& work : works_.pending_commands()) {
     // One that finishes this moment is not in the map if it completed; had it failed, it would be.
     if (last_ - work->id >= command_window / 2 && !work->mark_late()) {
       outcomes_.try_emplace(work->id, Outcome{{Status::completed, nullptr}, last_});
     }
   }
-  return last_;
 }
 
 void CommandTable::add(Work& work) {

@@ -26,7 +26,11 @@ class CommandTable {
   };
 
   // The number of the next command; and the one that was given out last.
-  CommandId next();
+  CommandId next() {
+    if (++last_ % (command_window / 2) == 0) [[unlikely]]
+      mark_late();
+    return last_;
+  }
   CommandId last() const noexcept { return last_; }
   // `work` is the command that was numbered last.
   void add(Work& work);
@@ -46,6 +50,7 @@ class CommandTable {
     CommandId at;  // the last command when it finished
   };
   bool is_known(CommandId id, const Outcome& outcome) const noexcept;
+  void mark_late();
 
   WorkPool& works_;
   CommandId last_ = 0;

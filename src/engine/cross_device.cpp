@@ -34,18 +34,11 @@ Work& place_loan(Storage& storage, bool writes, Work* borrower) {
 
 }  // namespace
 
-void OrderLocks::lock() noexcept {
-  if (!all_) {
-    one_->order.lock();
-  } else {
-    for (DeviceState* device : *all_) device->order.lock();
-  }
-  is_locked_ = true;
+void OrderLocks::lock_all() noexcept {
+  for (DeviceState* device : *all_) device->order.lock();
 }
 
-void OrderLocks::unlock() noexcept {
-  is_locked_ = false;
-  if (!all_) return one_->order.unlock();
+void OrderLocks::unlock_all() noexcept {
   for (DeviceState* device : *all_) device->order.unlock();
 }
 

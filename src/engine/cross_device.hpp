@@ -25,11 +25,26 @@ class OrderLocks {
     if (is_locked_) unlock();
   }
 
-  void lock() noexcept;
-  void unlock() noexcept;
+  void lock() noexcept {
+    if (!all_) [[likely]] {
+      one_->order.lock();
+    } else {
+      lock_all();
+    }
+    is_locked_ = true;
+  }
+  void unlock() noexcept {
+    is_locked_ = false;
+    if (!all_) [[likely]]
+      return one_->order.unlock();
+    unlock_all();
+  }
   bool owns_lock() const noexcept { return is_locked_; }
 
  private:
+  void lock_all() noexcept;
+  void unlock_all() noexcept;
+
   DeviceState* one_;
   const std::vector<DeviceState*>* all_ = nullptr;
   bool is_locked_ = false;

@@ -57,8 +57,18 @@ core::FailurePtr first_poisoned_input(const core::InlineVector<Storage*, 3>& inp
 // Compiles what is not compiled.
 core::FailurePtr prepare_launch(driver::Driver& driver, const driver::Launch& launch, std::string_view label,
                                 std::string_view context) noexcept;
-core::FailurePtr launch_piece(driver::Driver& driver, const driver::Launch& launch, std::int64_t piece,
-                              std::string_view label, std::string_view context) noexcept;
+// The exception that is being handled, as the failure of a launch.
+[[gnu::cold]] core::FailurePtr launch_failure(const driver::Launch& launch, std::string_view label,
+                                              std::string_view context) noexcept;
+inline core::FailurePtr launch_piece(driver::Driver& driver, const driver::Launch& launch, std::int64_t piece,
+                                     std::string_view label, std::string_view context) noexcept {
+  try {
+    driver.launch(launch, piece);
+    return nullptr;
+  } catch (...) {
+    return launch_failure(launch, label, context);
+  }
+}
 // Compiles, counts the work's pieces, and allocates memory for partial results if it needs some. finish_launch combines
 // those after all pieces.
 core::FailurePtr begin_launch(Work& work) noexcept;

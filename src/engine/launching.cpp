@@ -11,21 +11,32 @@ namespace tessera::detail::engine {
 
 using core::text;
 
+core::FailurePtr launch_failure(const driver::Launch& launch, std::string_view label,
+                                std::string_view context) noexcept {
+  const auto failed = [&](Errc code, std::string_view why) {
+    return core::make_failure(code, text(context, "[", label, "] command ", launch.command, " failed: ", why));
+  };
+  try {
+    throw;
+  } catch (const Error& error) {
+    return failed(error.code(), error.what());
+  } catch (const std::exception& error) {
+    return failed(Errc::internal, error.what());
+  } catch (...) {
+    return failed(Errc::internal, "a non-std::exception was thrown");
+  }
+}
+
 namespace {
 
 template <class Function>
 core::FailurePtr guarded(const driver::Launch& launch, std::string_view label, std::string_view context,
                          Function&& function) noexcept {
-  const auto failed = [&](Errc code, std::string_view why) {
-    return core::make_failure(code, text(context, "[", label, "] command ", launch.command, " failed: ", why));
-  };
   try {
     function();
     return nullptr;
-  } catch (const Error& error) {
-    return failed(error.code(), error.what());
-  } catch (const std::exception& error) {
-    return failed(Errc::internal, error.what());
+  } catch (...) {
+    return launch_failure(launch, label, context);
   }
 }
 
@@ -36,11 +47,6 @@ core::FailurePtr prepare_launch(driver::Driver& driver, const driver::Launch& la
   return guarded(launch, label, context, [&] {
     if (driver.partial_bytes(launch) == 0) driver.pieces(launch);
   });
-}
-
-core::FailurePtr launch_piece(driver::Driver& driver, const driver::Launch& launch, std::int64_t piece,
-                              std::string_view label, std::string_view context) noexcept {
-  return guarded(launch, label, context, [&] { driver.launch(launch, piece); });
 }
 
 core::FailurePtr begin_launch(Work& work) noexcept {

@@ -22,29 +22,38 @@ using core::text;
 
 namespace {
 
+const std::vector<DeviceState*> no_lenders;
 constexpr std::string_view dropped = "was dropped: its stream is full of started commands";
 
-// Runs groups on the spot. Under the order lock, with nothing ahead of them: nobody can come near their buffers, and
-// nobody sees the works, so they need no position in the order. Returns why the first group that failed did.
-core::FailurePtr run_here(DeviceState& device, std::span<BoundGroup> groups, bool is_sound, RunTracker* timed) {
+// Runs a group on the spot, as the command with this number. Under the order lock, with nothing ahead of it: nobody can
+// come near its buffers, and nobody sees the work, so it needs no position in the order. `is_refused` is set if an
+// input is poisoned. Inlined: a call would be a tenth of a tiny command.
+[[gnu::always_inline]] inline core::FailurePtr run_here(DeviceState& device, BoundGroup& group, CommandId id,
+                                                        bool is_sound, bool* is_refused) {
+  core::FailurePtr failure;
+  if (!is_sound) [[unlikely]] {
+    failure = first_poisoned_input(group.inputs, true,
+                                   [&] { return text(group.context, "[", group.label, "] command ", id); });
+    *is_refused = failure != nullptr;
+  }
+  if (!failure && group.kind == Work::Kind::kernel) [[likely]] {
+    group.launch.command = id;
+    failure = launch_piece(*device.driver, group.launch, 0, group.label, group.context);
+  }
+  if (failure || !is_sound) [[unlikely]] {
+    for (Storage* output : group.outputs) output->poison = failure;
+  }
+  return failure;
+}
+
+// Runs all groups of a run on the spot. Returns why the first group that failed did.
+core::FailurePtr run_all_here(DeviceState& device, std::span<BoundGroup> groups, bool is_sound, RunTracker* timed) {
   core::FailurePtr first;
   for (std::size_t g = 0; g < groups.size(); ++g) {
-    BoundGroup& group = groups[g];
     const CommandId id = device.commands.next();
     const Clock::time_point start = timed ? Clock::now() : Clock::time_point();
-    core::FailurePtr failure;
-    if (!is_sound) [[unlikely]] {
-      failure = first_poisoned_input(group.inputs, true,
-                                     [&] { return text(group.context, "[", group.label, "] command ", id); });
-    }
-    const bool is_refused = failure != nullptr;
-    if (!is_refused && group.kind == Work::Kind::kernel) [[likely]] {
-      group.launch.command = id;
-      failure = launch_piece(*device.driver, group.launch, 0, group.label, group.context);
-    }
-    if (failure || !is_sound) [[unlikely]] {
-      for (Storage* output : group.outputs) output->poison = failure;
-    }
+    bool is_refused = false;
+    core::FailurePtr failure = run_here(device, groups[g], id, is_sound, &is_refused);
     if (timed && !is_refused) timed->set_time(g, {start, Clock::now()});
     if (failure) [[unlikely]] {
       is_sound = false;
@@ -81,10 +90,7 @@ struct CommandSource {
   BoundGroup& group;
   StreamState* stream;
 
-  static const std::vector<DeviceState*>& lenders() {
-    static const std::vector<DeviceState*> none;
-    return none;
-  }
+  static const std::vector<DeviceState*>& lenders() { return no_lenders; }
   std::string_view label() const { return group.label; }
   bool is_small() const { return group.cost <= plan::small_bytes && group.is_compiled(); }
   bool is_compiled() const { return true; }  // if it is small
@@ -105,7 +111,8 @@ struct CommandSource {
   }
 
   core::FailurePtr run_small(DeviceState& device, bool is_sound) const {
-    return run_here(device, {&group, 1}, is_sound, nullptr);
+    bool is_refused = false;
+    return run_here(device, group, device.commands.next(), is_sound, &is_refused);
   }
   void finished_small(Status) const {}
   std::int64_t bytes() const { return group.launch.bytes; }
@@ -131,7 +138,7 @@ struct HostSource {
 
   HostWork& work;
 
-  static const std::vector<DeviceState*>& lenders() { return CommandSource::lenders(); }
+  static const std::vector<DeviceState*>& lenders() { return no_lenders; }
   std::string_view label() const { return work.label; }
   bool is_small() const { return work.storage && work.bytes <= plan::small_bytes; }
   bool is_compiled() const { return true; }
@@ -228,7 +235,7 @@ struct RunSource {
   core::FailurePtr run_small(DeviceState&, bool is_sound) {
     const std::uint64_t number = run.log->next_number();
     if (number % timed_one_in == 1) timed = track(number);
-    core::FailurePtr failure = run_here(device, instance->groups, is_sound, timed.get());
+    core::FailurePtr failure = run_all_here(device, instance->groups, is_sound, timed.get());
     device.commands.next();
     return failure;
   }
@@ -303,7 +310,10 @@ Ref<Work> submit_as(DeviceState& device, Source source, Wants wants) {
   // output is poisoned in its turn.
   StreamState* stream = source.stream;
   bool is_dropped = false;
-  if (core::FailurePtr full = enter(stream, source.label(), &is_dropped)) return source.refuse(device, std::move(full));
+  if (stream) {
+    core::FailurePtr full = enter(stream, source.label(), &is_dropped);
+    if (full) return source.refuse(device, std::move(full));
+  }
 
   // The checks.
   std::unique_ptr<TraceRecord> trace = begin_trace_record();

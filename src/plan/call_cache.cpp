@@ -278,12 +278,12 @@ void CallCache::note_ready(const Call& call, const Plan& plan, const CallProgram
   set_ready(call.kernel, output.dtype, std::move(entry));
 }
 
-void check_alias(const CallProgram& program, std::string_view what, std::size_t input, const kernels::Operand& read,
+void check_alias(const CallProgram& program, std::string_view label, std::size_t input, const kernels::Operand& read,
                  const kernels::Operand& written) {
   const bool is_in_place = input < 64 && (program.in_place >> input & 1) != 0;
   if (is_in_place && *read.shape == *written.shape && read.dtype == written.dtype) return;
   throw Error(Errc::invalid_argument,
-              core::text(what, "output must not be input ", input, ": ",
+              core::text(label.empty() ? "" : core::text("[", label, "] "), "output must not be input ", input, ": ",
                          is_in_place ? core::text("it is read as ", to_string(read.dtype, *read.shape),
                                                   " and written as ", to_string(written.dtype, *written.shape))
                                      : "it reads its neighbours"));

@@ -88,8 +88,8 @@ class CallCache {
 };
 
 // Errc::invalid_argument if an input that has the output's memory may not: the kernel reads its neighbours, or the two
-// are seen with different types or shapes. `what` begins the message: "[blur] ".
-void check_alias(const CallProgram& program, std::string_view what, std::size_t input, const kernels::Operand& read,
+// are seen with different types or shapes. The message begins with "[label] ", if there is a label.
+void check_alias(const CallProgram& program, std::string_view label, std::size_t input, const kernels::Operand& read,
                  const kernels::Operand& written);
 
 }  // namespace tessera::plan
