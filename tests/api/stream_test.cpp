@@ -292,7 +292,7 @@ TEST_F(Power, A_serious_level_delays_low_priority_and_nothing_else) {
   device.set_power_level(PowerLevel::serious);
   EXPECT_EQ(device.power_level(), PowerLevel::serious);
   EXPECT_GE(time_of(Priority::low), 10ms);
-  // Ten attempts, for a busy machine: a command that is not delayed is fast at least once.
+  // Ten times, for a busy machine: one that is not held back is quick at least once.
   auto shortest = time_of(Priority::normal);
   for (int i = 1; i < 10; ++i) shortest = std::min(shortest, time_of(Priority::normal));
   EXPECT_LT(shortest, 10ms);
@@ -303,7 +303,7 @@ TEST_F(Power, A_critical_level_delays_longer) {
   EXPECT_GE(time_of(Priority::low), 100ms);
 }
 
-TEST_F(Power, A_better_level_releases_delayed_commands_at_once) {
+TEST_F(Power, A_better_level_lets_delayed_commands_go_at_once) {
   auto shortest = std::chrono::steady_clock::duration::max();
   for (int i = 0; i < 5; ++i) {
     device.set_power_level(PowerLevel::critical);

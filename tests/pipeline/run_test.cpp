@@ -288,7 +288,7 @@ TEST_F(PipelineRuns, Cancelled_halfway_it_does_not_wait_for_its_predecessors) {
   expect_error(Errc::cancelled, "stage 2 [neg]", [&] { third.read<float>(); });
 }
 
-TEST_F(PipelineRuns, A_deadline_stops_stages_that_wait_halfway) {
+TEST_F(PipelineRuns, A_deadline_stops_what_waits_half_way) {
   const HalfWay half(device, device.stream({.deadline = 100ms}));
   wait_until_over(half.command);
   EXPECT_EQ(half.command.poll(), Status::cancelled);
