@@ -46,7 +46,7 @@ class BadInput : public testing::TestWithParam<const char*> {
     return Device::simulated({.seed = 7, .workers = kind == "simulated" ? 2U : 0U});
   }
 
-  // Expects the call to be refused by run and submit, of the device and of a stream, and to change nothing.
+  // Expects run and submit, of the device and of a stream, to refuse the call and change nothing.
   void expect_refused(Errc code, std::string_view words, std::string_view kernel, const BufferList& inputs,
                       const Buffer& output, const Params& params = {},
                       const std::source_location where = std::source_location::current()) const {
@@ -82,13 +82,13 @@ class BadInput : public testing::TestWithParam<const char*> {
     EXPECT_FALSE(device.cancel(command.id()));
   }
 
-  // That no buffer of the test has other contents than at its beginning, and none is poisoned.
+  // Expects every buffer of the test to have its initial contents and no poison.
   void expect_contents() const {
     EXPECT_EQ(in.read<float>(), (Floats{-1, 2, -3, 4}));
     EXPECT_EQ(out.read<float>(), (Floats{9, 9, 9, 9}));
   }
 
-  // Expects a call that is about no command to be refused and to change nothing.
+  // Expects a call that is not a command to be refused and to change nothing.
   void expect_refused(Errc code, std::string_view words, const std::function<void()>& call,
                       const std::source_location where = std::source_location::current()) const {
     const testing::ScopedTrace trace(where.file_name(), static_cast<int>(where.line()), "expect_refused");
@@ -204,14 +204,14 @@ TEST_P(BadInput, A_buffer_of_another_device_is_refused) {
   EXPECT_EQ(foreign.read<float>(), (Floats{5, 5, 5, 5}));
 }
 
-TEST_P(BadInput, A_refused_command_is_not_in_the_way_of_a_good_one) {
+TEST_P(BadInput, A_refused_command_does_not_affect_a_good_one) {
   device.submit("relu", {device.zeros({5})}, out);
   device.run("relu", {in}, out);
   EXPECT_EQ(out.read<float>(), (Floats{0, 2, 0, 4}));
   EXPECT_NO_THROW(device.synchronize());
 }
 
-TEST_P(BadInput, Size_0_is_no_error) {
+TEST_P(BadInput, Size_0_is_not_an_error) {
   Buffer nothing = device.zeros({3, 0});
   EXPECT_EQ(nothing.size_bytes(), 0U);
   EXPECT_EQ(device.buffer<float>({}).shape(), Shape{0});
@@ -234,7 +234,7 @@ TEST_P(BadInput, Size_0_is_no_error) {
 
 // The kernels as functions.
 
-TEST_P(BadInput, The_functions_refuse_what_run_refuses) {
+TEST_P(BadInput, The_kernel_functions_refuse_what_run_refuses) {
   const Buffer five = device.zeros({5});
   const Buffer whole = device.zeros({4}, s32);
   const Buffer foreign = other.zeros({4});
@@ -274,7 +274,7 @@ class WithEnvironment : public testing::Test {
   std::string wish_;
 };
 
-TEST_F(WithEnvironment, The_best_device_is_the_one_that_is_wished_for) {
+TEST_F(WithEnvironment, TESSERA_DEVICE_picks_the_best_device) {
   unsetenv("TESSERA_DEVICE");
   EXPECT_EQ(Device::best(), Device::open("cpu"));
   setenv("TESSERA_DEVICE", "", 1);
@@ -283,7 +283,7 @@ TEST_F(WithEnvironment, The_best_device_is_the_one_that_is_wished_for) {
   EXPECT_EQ(Device::best(), Device::open("cpu"));
 }
 
-TEST_F(WithEnvironment, A_wish_for_nonsense_is_refused_and_says_where_it_came_from) {
+TEST_F(WithEnvironment, A_bad_TESSERA_DEVICE_is_refused_and_the_message_names_it) {
   setenv("TESSERA_DEVICE", "nonsense", 1);
   expect_error(Errc::unknown_device, "TESSERA_DEVICE", [] { Device::best(); });
   expect_error(Errc::unknown_device, "'nonsense'", [] { Device::best(); });
@@ -297,7 +297,7 @@ TEST(BadDevice, An_unknown_backend_is_refused_with_what_there_is) {
   expect_error(Errc::unknown_device, "no device 'xxx", [] { Device::open(std::string(1'000'000, 'x')); });
 }
 
-TEST(BadDevice, A_simulation_with_senseless_options_is_refused) {
+TEST(BadDevice, A_simulation_with_invalid_options_is_refused) {
   expect_error(Errc::unknown_device, "'gpu9'", [] { Device::simulated({.backend = "gpu9"}); });
   expect_error(Errc::unknown_device, "''", [] { Device::simulated({.backend = ""}); });
   for (const double rate :
@@ -364,9 +364,9 @@ TEST_P(BadInput, A_negative_deadline_is_refused) {
                  [&] { device.stream({.deadline = std::chrono::nanoseconds::min()}); });
 }
 
-TEST_P(BadInput, A_deadline_beyond_the_end_of_time_never_comes) {
+TEST_P(BadInput, A_deadline_beyond_the_clocks_range_never_expires) {
   const Stream patient = device.stream({.deadline = std::chrono::nanoseconds::max()});
-  const Buffer ones = device.buffer<float>(Floats(10'000, 1));  // too much to be done while it is submitted
+  const Buffer ones = device.buffer<float>(Floats(10'000, 1));  // too large to run inline
   const Buffer copy = device.zeros(ones.shape());
   const Command command = patient.submit("copy", {ones}, copy);
   EXPECT_NO_THROW(command.wait());
@@ -428,7 +428,7 @@ TEST_P(BadInput, A_freed_buffer_refuses_every_use_of_its_contents) {
   }
 }
 
-TEST_P(BadInput, A_freed_buffer_still_tells_what_it_was) {
+TEST_P(BadInput, A_freed_buffer_still_has_its_shape_and_type) {
   const Buffer gone = freed();
   EXPECT_EQ(gone.shape(), Shape{4});
   EXPECT_EQ(gone.dtype(), f32);
@@ -447,7 +447,7 @@ TEST_P(BadInput, Freeing_many_frees_none_if_one_cannot_be_freed) {
   EXPECT_FALSE(in.is_freed());
 }
 
-TEST_P(BadInput, Freeing_many_takes_none_and_one_twice) {
+TEST_P(BadInput, Freeing_many_accepts_an_empty_list_and_duplicates) {
   const Buffer good = device.zeros({4});
   const std::size_t before = device.memory().buffers;
   free_many({});
@@ -508,7 +508,7 @@ TEST_P(BadInput, Mapping_needs_the_right_type) {
   EXPECT_EQ(in.map_read<float>()[0], 7);
 }
 
-TEST(BadBuffer, What_a_poisoned_buffer_refuses_leaves_its_poison_as_it_was) {
+TEST(BadBuffer, A_refused_access_leaves_the_poison_unchanged) {
   const Device device = Device::simulated({.workers = 0, .faults = {{.command = 1}}});
   Buffer buffer = device.zeros({4});
   device.submit("fill", {}, buffer);
@@ -552,7 +552,7 @@ TEST_P(BadInput, Lists_with_an_empty_command_handle_are_refused_and_name_it) {
   good.wait();
 }
 
-TEST(BadCommand, A_list_of_none_is_over_at_once_but_has_no_first) {
+TEST(BadCommand, Waiting_for_no_commands_returns_at_once_but_wait_any_is_refused) {
   EXPECT_NO_THROW(wait_all({}));
   EXPECT_NO_THROW(wait_all(std::vector<Command>{}));
   expect_error(Errc::invalid_argument, "[wait_any] got no commands", [] { wait_any({}); });
@@ -581,7 +581,7 @@ TEST_P(BadInput, An_empty_stream_handle_refuses_every_use) {
   check("synchronize", [&] { empty.synchronize(); });
 }
 
-TEST_P(BadInput, A_refused_command_takes_no_room_in_its_stream) {
+TEST_P(BadInput, A_refused_command_takes_no_capacity_of_its_stream) {
   const Stream narrow = device.stream({.max_in_flight = 1, .when_full = WhenFull::reject});
   for (const Buffer& wrong : {device.zeros({5}), freed()}) {
     for (int i = 0; i < 3; ++i) EXPECT_EQ(narrow.submit("relu", {wrong}, out).poll(), Status::failed);

@@ -16,7 +16,7 @@ class Buffers : public ::testing::Test {
   Device device = Device::best();
 };
 
-TEST_F(Buffers, A_buffer_knows_what_it_is) {
+TEST_F(Buffers, A_buffer_knows_its_shape_type_and_device) {
   const Buffer buffer = device.buffer<float>({1, 2, 3}, {3});
   EXPECT_EQ(buffer.shape(), Shape{3});
   EXPECT_EQ(buffer.dtype(), f32);
@@ -34,7 +34,7 @@ void expect_round_trip(const Device& device, DType dtype) {
   EXPECT_EQ(device.from_bytes(buffer.read_bytes(), {2, 3}, dtype).template read<T>(), values);
 }
 
-TEST_F(Buffers, Every_type_comes_back_as_it_went_in) {
+TEST_F(Buffers, Every_type_is_read_back_as_it_was_written) {
   expect_round_trip<float>(device, f32);
   expect_round_trip<double>(device, f64);
   expect_round_trip<std::int32_t>(device, s32);
@@ -87,7 +87,7 @@ TEST_F(Buffers, A_value_that_does_not_fit_its_type_is_refused) {
   EXPECT_EQ(device.buffer<std::int64_t>({INT64_MIN, INT64_MAX}).read<std::int64_t>()[1], INT64_MAX);
 }
 
-TEST_F(Buffers, Read_into_fills_memory_of_the_callers) {
+TEST_F(Buffers, Read_into_fills_memory_of_the_caller) {
   const Buffer buffer = device.buffer<float>({1, 2, 3}, {3});
   std::array<float, 3> values{};
   buffer.read_into(values);
@@ -134,7 +134,7 @@ TEST_F(Buffers, The_last_handle_frees_the_memory) {
   EXPECT_EQ(device.memory().in_use, before);
 }
 
-TEST_F(Buffers, Memory_stays_while_commands_use_it_and_goes_with_the_last_of_them) {
+TEST_F(Buffers, Memory_is_freed_after_the_last_command_that_uses_it) {
   Buffer gated = device.zeros({1000});
   const Buffer result = device.zeros({1000});
   const std::size_t before = device.memory().in_use;
@@ -153,7 +153,7 @@ TEST_F(Buffers, Memory_stays_while_commands_use_it_and_goes_with_the_last_of_the
   EXPECT_EQ(result.read<float>(), std::vector<float>(1000, 42));
 }
 
-TEST_F(Buffers, A_buffer_freed_while_it_is_mapped_lives_until_the_view_ends) {
+TEST_F(Buffers, A_buffer_freed_while_mapped_lives_until_the_view_is_dropped) {
   Buffer buffer = device.zeros({1000});
   const std::size_t with_buffer = device.memory().in_use;
   {

@@ -1,4 +1,4 @@
-// Commands at their limits: numbers of long ago, times at the ends of the clocks.
+// Limits of commands: numbers of commands that finished long ago, times at the ends of a clock's range.
 #include <tessera/tessera.hpp>
 
 #include "support/expect_error.hpp"
@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t command_window = 65'536;
 
-// The numbers of commands that ended long ago, on a device where a small command is quick.
+// Numbers of commands that finished long ago, on a device where small commands are fast.
 class OldCommands : public testing::Test {
  protected:
   void run_commands(std::size_t count) const {
@@ -44,7 +44,7 @@ TEST_F(OldCommands, A_command_is_forgotten_after_as_many_others_as_promised) {
   expect_forgotten(id);
 }
 
-TEST_F(OldCommands, A_failed_command_is_forgotten_as_the_others_are) {
+TEST_F(OldCommands, A_failed_command_is_forgotten_like_any_other) {
   const CommandId id = device.submit("copy", {in, in}, out).id();
   run_commands(command_window);
   EXPECT_EQ(device.poll(id), Status::failed);
@@ -67,7 +67,7 @@ TEST_F(OldCommands, A_command_that_took_long_is_known_after_its_end) {
   EXPECT_EQ(device.poll(id), Status::completed);
 }
 
-// Times at the ends of the clocks, on a device where nothing ends by itself.
+// Times at the ends of a clock's range, on a device where nothing runs by itself.
 class FarTimes : public testing::Test {
  protected:
   template <class Clock, class Duration>
@@ -77,30 +77,30 @@ class FarTimes : public testing::Test {
   const Command command = device.submit("fill", {}, device.zeros({4}));
 };
 
-TEST_F(FarTimes, A_time_long_past_is_over_at_once) {
+TEST_F(FarTimes, A_time_long_past_returns_at_once) {
   EXPECT_FALSE(command.wait_for(-1s));
   EXPECT_FALSE(command.wait_for(std::chrono::nanoseconds::min()));
   EXPECT_FALSE(command.wait_until(std::chrono::steady_clock::time_point::min()));
   EXPECT_NO_THROW(command.wait());
 }
 
-TEST_F(FarTimes, A_time_before_the_beginning_of_the_clock_is_over_at_once) {
+TEST_F(FarTimes, A_time_before_the_clocks_range_returns_at_once) {
   EXPECT_FALSE(command.wait_for(std::chrono::hours::min()));
 }
 
-TEST_F(FarTimes, The_beginning_of_another_clock_is_over_at_once) {
+TEST_F(FarTimes, The_minimum_of_another_clock_returns_at_once) {
   EXPECT_FALSE(command.wait_until(std::chrono::system_clock::time_point::min()));
 }
 
-TEST_F(FarTimes, A_time_beyond_the_end_of_the_clock_is_for_ever) {
+TEST_F(FarTimes, A_duration_beyond_the_clocks_range_waits_forever) {
   EXPECT_TRUE(command.wait_for(std::chrono::hours::max()));
 }
 
-TEST_F(FarTimes, The_end_of_another_clock_is_for_ever) {
+TEST_F(FarTimes, The_maximum_of_another_clock_waits_forever) {
   EXPECT_TRUE(command.wait_until(std::chrono::system_clock::time_point::max()));
 }
 
-TEST_F(FarTimes, A_point_in_time_beyond_the_end_of_the_clock_is_for_ever) {
+TEST_F(FarTimes, A_time_point_beyond_the_clocks_range_waits_forever) {
   EXPECT_TRUE(command.wait_until(Time<std::chrono::steady_clock, std::chrono::hours>::max()));
 }
 

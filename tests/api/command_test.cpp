@@ -39,7 +39,7 @@ TEST_F(Commands, A_command_goes_from_pending_to_completed) {
   EXPECT_FALSE(command.error());
 }
 
-TEST_F(Commands, A_wait_with_a_time_gives_up_and_the_command_goes_on) {
+TEST_F(Commands, A_timed_wait_gives_up_and_the_command_goes_on) {
   std::optional<Mapped<float>> view = gated.map<float>();
   const Command command = submit_gated();
   EXPECT_FALSE(command.wait_for(0s));
@@ -86,7 +86,7 @@ TEST_F(Commands, What_comes_after_a_cancelled_command_still_waits_for_what_came_
 }
 
 TEST_F(Commands, A_running_command_stops_between_two_pieces) {
-  // The first of its many pieces takes long; cancel comes then.
+  // The first of its many pieces takes long; cancel comes while it runs.
   const Device slow =
       Device::simulated({.workers = 1, .faults = {{.command = 1, .kind = InjectedFault::Kind::delay, .delay = 20ms}}});
   Buffer large = slow.zeros({1'000'000});
@@ -100,7 +100,7 @@ TEST_F(Commands, A_running_command_stops_between_two_pieces) {
   EXPECT_THROW(large.read<float>(), Error);
 }
 
-TEST_F(Commands, A_callback_comes_once_at_the_end_or_at_once) {
+TEST_F(Commands, A_callback_runs_once_at_the_end_or_immediately) {
   std::atomic<int> calls{0};
   std::optional<Mapped<float>> view = gated.map<float>();
   const Command command = submit_gated();
@@ -161,7 +161,8 @@ TEST_F(Commands, Callbacks_that_wait_do_not_fill_the_stack) {
   constexpr int count = 20'000;
   std::atomic<int> ended{0};
   {
-    // Held back until all have their callbacks: one that is over already would be called, and wait, on this thread.
+    // Held back until all have their callbacks: for a finished command the callback would run, and wait, on this
+    // thread.
     Buffer start = device.zeros({1100});
     const auto held = start.map<float>();
     for (int i = 0; i < count; ++i) {
@@ -171,7 +172,7 @@ TEST_F(Commands, Callbacks_that_wait_do_not_fill_the_stack) {
       });
     }
   }
-  std::this_thread::sleep_for(20ms);  // the workers wait on top of each other now
+  std::this_thread::sleep_for(20ms);  // the workers' waits are nested now
   view.reset();
   while (ended != count) std::this_thread::yield();
 }
@@ -186,7 +187,7 @@ TEST_F(Commands, A_command_that_failed_has_an_error) {
   }
 }
 
-TEST_F(Commands, A_thread_of_the_users_runs_nobody_elses_commands) {
+TEST_F(Commands, A_user_thread_runs_no_unrelated_commands) {
   const auto here = std::this_thread::get_id();
   std::atomic<int> ended{0};
   std::optional<Mapped<float>> view = gated.map<float>();
@@ -196,11 +197,11 @@ TEST_F(Commands, A_thread_of_the_users_runs_nobody_elses_commands) {
       ++ended;
     });
   }
-  view.reset();  // makes them ready, and leaves them to the workers
+  view.reset();  // they become ready for the workers
   while (ended != 10) std::this_thread::yield();
 }
 
-TEST_F(Commands, What_leaves_a_callback_is_thrown_by_the_next_synchronize) {
+TEST_F(Commands, An_exception_in_a_callback_is_thrown_by_the_next_synchronize) {
   const Command command = submit_gated();
   command.wait();
   command.on_complete([](const Command&) { throw std::runtime_error("from the callback"); });
@@ -237,7 +238,7 @@ TEST_F(Commands, Wait_all_waits_for_all_and_throws_the_first_error) {
   wait_all({});
 }
 
-TEST_F(Commands, Wait_any_returns_the_one_that_is_over) {
+TEST_F(Commands, Wait_any_returns_the_one_that_has_finished) {
   const auto view = gated.map<float>();
   const Command stuck = submit_gated();
   for (int i = 0; i < 100; ++i) {
@@ -283,7 +284,7 @@ TEST_F(Commands, A_number_is_known_for_a_while_and_a_pending_one_for_ever) {
   EXPECT_EQ(device.poll(pending), Status::pending);
   view.reset();
   device.wait(pending);
-  EXPECT_EQ(device.poll(pending), Status::completed);  // it ended only now
+  EXPECT_EQ(device.poll(pending), Status::completed);  // it finished only now
   for (int i = 0; i < 70'000; ++i) device.submit("fill", {}, other);
   EXPECT_THROW(device.poll(pending), Error);
 }
@@ -300,7 +301,7 @@ TEST_F(Commands, More_pending_commands_than_the_window_stay_answerable) {
   device.synchronize();
 }
 
-// The least that can await.
+// A minimal coroutine type.
 struct Detached {
   struct promise_type {
     Detached get_return_object() { return {}; }
@@ -327,7 +328,7 @@ TEST_F(Commands, A_coroutine_awaits_and_resumes_on_the_worker) {
   EXPECT_EQ(b.read<float>()[1999], 1000);
 }
 
-// A coroutine that its owner may destroy.
+// A coroutine type whose owner may destroy it.
 struct Owned {
   struct promise_type {
     Owned get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
@@ -363,10 +364,10 @@ TEST_F(Commands, Awaiting_a_failed_command_throws) {
   EXPECT_EQ(caught, 1);
 }
 
-TEST_F(Commands, A_process_that_waits_uses_no_processor_time) {
+TEST_F(Commands, A_waiting_process_uses_no_CPU_time) {
   submit_gated().wait();
   device.submit("fill", {}, device.zeros({100'000})).wait();
-  device.synchronize();  // what other tests have left
+  device.synchronize();  // leftovers of other tests
   std::optional<Mapped<float>> view = gated.map<float>();
   const Command command = submit_gated();
   const std::clock_t before = std::clock();

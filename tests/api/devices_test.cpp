@@ -1,6 +1,6 @@
-// Several devices in one program: copies between them, in the order of both.
+// Several devices in one program: copies between them, ordered on both.
 //
-// A mapped view is the gate of these tests: what uses its buffer stays pending until it is dropped.
+// These tests use a mapped view as a gate: commands that use its buffer stay pending until the view is dropped.
 #include <tessera/tessera.hpp>
 
 #include "support/expect_error.hpp"
@@ -38,7 +38,7 @@ class Devices : public testing::Test {
   Buffer b = there.zeros({4});
 };
 
-TEST_F(Devices, A_copy_goes_there_and_back) {
+TEST_F(Devices, A_copy_survives_the_round_trip) {
   const Command command = a.copy_to(b);
   command.wait();
   EXPECT_EQ(command.poll(), Status::completed);
@@ -49,8 +49,8 @@ TEST_F(Devices, A_copy_goes_there_and_back) {
   EXPECT_EQ(a.read<float>(), Floats({-1, -2, -3, -4}));
 }
 
-// Its threads are only in the process that opened it. A child that hangs is ended by a signal.
-TEST_F(Devices, A_child_process_is_told_that_it_cannot_use_them) {
+// A device's threads exist only in the process that opened it. A child that hangs is killed by a signal.
+TEST_F(Devices, A_forked_child_cannot_use_them) {
   std::optional<Mapped<float>> view = a.map<float>();
   const Command pending = here.submit("neg", {a}, a);
   Pipeline pipeline(here);
@@ -87,7 +87,7 @@ TEST_F(Devices, A_child_process_is_told_that_it_cannot_use_them) {
     while (first_wrong < static_cast<int>(uses.size()) && is_refused(uses[static_cast<std::size_t>(first_wrong)])) {
       ++first_wrong;
     }
-    dropped.reset();  // which must not wait for its threads
+    dropped.reset();  // must not wait for its threads
     _exit(first_wrong);
   }
   int status = 0;
@@ -112,7 +112,7 @@ TEST_F(Devices, A_copy_to_a_device_is_a_new_buffer_there) {
   EXPECT_EQ(copy.read<float>(), Floats({1, 2, 3, 4}));
 }
 
-TEST_F(Devices, All_types_and_awkward_sizes_arrive) {
+TEST_F(Devices, All_types_and_awkward_sizes_are_copied) {
   const auto check = [&]<class T>(T) {
     for (const std::int64_t count : {0, 1, 3, 1021, 70'001}) {
       std::vector<T> values(static_cast<std::size_t>(count));
@@ -149,7 +149,7 @@ TEST_F(Devices, A_copy_waits_for_what_writes_its_source_and_what_comes_after_wai
 TEST_F(Devices, A_copy_waits_for_what_uses_its_target) {
   std::optional<Mapped<float>> view = b.map<float>();
   const Command copy = a.copy_to(b);
-  // The source is given away all the same: nobody may change it now.
+  // The source is on loan all the same: it cannot be written now.
   const Command after = here.submit("fill", {}, a, {{"value", 9}});
   EXPECT_FALSE(copy.wait_for(2ms));
   EXPECT_EQ(after.poll(), Status::pending);
@@ -179,19 +179,19 @@ TEST_F(Devices, A_poisoned_source_poisons_the_target_and_a_good_copy_heals_it) {
   EXPECT_EQ(b.read<float>(), Floats({1, 2, 3, 4}));
 }
 
-// However soon the copy has failed.
+// No matter how early the copy has failed.
 TEST_F(Devices, A_new_buffer_from_a_poisoned_one_is_poisoned_and_does_not_throw) {
   const Device failing = Device::simulated({.faults = {{.command = 1, .kind = InjectedFault::Kind::fail}}});
   const Buffer bad = failing.zeros({4});
   EXPECT_THROW(failing.run("fill", {}, bad, {{"value", 1}}), Error);
   const Buffer elsewhere = bad.copy_to(here);
   expect_error(Errc::device_failure, "[fill] command 1", [&] { elsewhere.read<float>(); });
-  a.copy_to(here).read<float>();                  // so that the kernel is compiled,
-  const Buffer beside = elsewhere.copy_to(here);  // and this is done on the spot
+  a.copy_to(here).read<float>();                  // compiles the kernel,
+  const Buffer beside = elsewhere.copy_to(here);  // so that this runs inline
   expect_error(Errc::device_failure, "[fill] command 1", [&] { beside.read<float>(); });
 }
 
-TEST_F(Devices, A_cancelled_copy_poisons_its_target_and_gives_the_source_back) {
+TEST_F(Devices, A_cancelled_copy_poisons_its_target_and_releases_the_source) {
   std::optional<Mapped<float>> view = b.map<float>();
   const Command copy = a.copy_to(b);
   EXPECT_TRUE(copy.cancel());
@@ -201,7 +201,7 @@ TEST_F(Devices, A_cancelled_copy_poisons_its_target_and_gives_the_source_back) {
   EXPECT_EQ(a.read<float>(), Floats({9, 9, 9, 9}));
 }
 
-TEST_F(Devices, What_is_wrong_is_said) {
+TEST_F(Devices, Bad_copies_are_refused_with_a_reason) {
   const auto failure = [](const Command& command) {
     EXPECT_EQ(command.poll(), Status::failed);
     return command;
@@ -223,7 +223,7 @@ TEST_F(Devices, What_is_wrong_is_said) {
   EXPECT_EQ(b.read<float>(), Floats(4));
 }
 
-TEST_F(Devices, A_buffer_that_is_dropped_on_the_way_is_copied) {
+TEST_F(Devices, A_buffer_that_is_dropped_during_its_copy_is_copied) {
   std::optional<Mapped<float>> view = b.map<float>();
   Command copy;
   {
@@ -241,7 +241,7 @@ TEST_F(Devices, A_buffer_that_is_dropped_on_the_way_is_copied) {
   EXPECT_EQ(copied.read<float>(), Floats({1}));
 }
 
-TEST_F(Devices, A_pipeline_takes_from_another_device_and_gives_back) {
+TEST_F(Devices, A_pipeline_copies_from_another_device_and_back) {
   Pipeline pipeline(here);
   const Buffer source = there.buffer<float>({-1, 2, -3, 4}), result = there.zeros({4});
   const Buffer in = pipeline.temporary({4}), out = pipeline.temporary({4});
@@ -251,7 +251,7 @@ TEST_F(Devices, A_pipeline_takes_from_another_device_and_gives_back) {
     EXPECT_EQ(result.read<float>(), Floats({0, 2, 0, 4}));
     there.run("fill", {}, result);
   }
-  // Each run is in its place between the commands of the other device.
+  // Each run is ordered between the commands of the other device.
   const Command run = pipeline.submit();
   const Command negated = there.submit("neg", {result}, result);
   there.submit("fill", {}, Buffer(source), {{"value", 3}});
@@ -263,7 +263,7 @@ TEST_F(Devices, A_pipeline_takes_from_another_device_and_gives_back) {
 }
 
 TEST_F(Devices, The_order_of_stages_holds_on_the_other_device_too) {
-  // The graph sees nothing that the two copies have in common.
+  // In the graph, the two copies share no buffer.
   Pipeline pipeline(here);
   const Buffer c = here.zeros({4});
   pipeline.copy(b, c).copy(a, b);
@@ -277,7 +277,7 @@ TEST_F(Devices, The_order_of_stages_holds_on_the_other_device_too) {
   EXPECT_EQ(d.read<float>(), Floats({-1, -2, -3, -4}));
 }
 
-TEST_F(Devices, A_failing_stage_poisons_what_it_should_have_given) {
+TEST_F(Devices, A_failing_stage_poisons_the_copy_it_should_have_made) {
   Pipeline pipeline(here);
   const Buffer t = pipeline.temporary({4});
   bool is_bad = true;
@@ -296,7 +296,7 @@ TEST_F(Devices, A_failing_stage_poisons_what_it_should_have_given) {
   EXPECT_EQ(b.read<float>(), Floats({5, 5, 5, 5}));
 }
 
-TEST_F(Devices, A_cancelled_run_gives_back_what_it_borrowed) {
+TEST_F(Devices, A_cancelled_run_releases_what_it_borrowed) {
   Pipeline pipeline(here);
   Buffer c = here.zeros({4});
   pipeline.copy(b, c).add("neg", {c}, c).copy(c, b);
@@ -310,7 +310,7 @@ TEST_F(Devices, A_cancelled_run_gives_back_what_it_borrowed) {
   EXPECT_EQ(b.read<float>(), Floats({-1, -1, -1, -1}));
 }
 
-TEST_F(Devices, What_is_wrong_with_a_stage_is_said) {
+TEST_F(Devices, Bad_copy_stages_are_refused_with_a_reason) {
   Pipeline pipeline(here);
   const Buffer other = there.zeros({4}), t = pipeline.temporary({4});
   pipeline.copy(other, b);
@@ -351,9 +351,9 @@ TEST_F(Devices, A_stage_is_not_fused_with_a_copy_for_the_right_reason) {
   expect_reason(called, "temporary 0 is written by a function of the program's");
 }
 
-TEST_F(Devices, Copies_of_many_threads_in_all_directions_end) {
-  // Each pair of buffers is filled, copied there, changed, and copied back, while others do the same the other way
-  // round.
+TEST_F(Devices, Copies_from_many_threads_in_all_directions_finish) {
+  // Each pair of buffers is filled, copied to the other device, changed and copied back, while other threads do the
+  // same in the other direction.
   std::vector<std::thread> threads;
   std::atomic<int> wrong{0};
   const Buffer common_here = here.zeros({256}), common_there = there.zeros({256});
@@ -381,7 +381,7 @@ TEST_F(Devices, Copies_of_many_threads_in_all_directions_end) {
   there.synchronize();
 }
 
-TEST_F(Devices, A_copy_between_the_CPU_and_this_device_arrives) {
+TEST_F(Devices, A_copy_between_the_CPU_and_this_device_works) {
   const Device cpu = Device::open("cpu");
   Floats values(100'003);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
@@ -404,7 +404,7 @@ TEST(DeviceNames, The_first_of_a_kind_is_the_same_device_with_and_without_its_nu
   }
 }
 
-TEST(DeviceNames, What_is_no_number_of_a_device_is_unknown) {
+TEST(DeviceNames, An_invalid_device_number_is_unknown) {
   for (const DeviceInfo& info : Device::devices()) {
     if (info.backend.find(':') != std::string::npos) continue;
     for (const char* end : {":", ":x", ":0x", ":-1", ":999", ":0:0", "0", " "}) {
@@ -414,8 +414,8 @@ TEST(DeviceNames, What_is_no_number_of_a_device_is_unknown) {
   }
 }
 
-// Vulkan and OpenGL ES may both have a device of the same name.
-TEST(DeviceNames, A_buffer_on_the_wrong_device_is_told_with_the_backends_of_both) {
+// Vulkan and OpenGL ES may offer devices of the same name.
+TEST(DeviceNames, A_wrong_device_error_names_both_backends) {
   const Device cpu = Device::open("cpu");
   const std::string here = cpu.info().name + " (cpu)";
   for (const DeviceInfo& info : Device::devices()) {
@@ -430,7 +430,7 @@ TEST(DeviceNames, A_buffer_on_the_wrong_device_is_told_with_the_backends_of_both
   }
 }
 
-// What is only moved needs no arithmetic.
+// Moving elements needs no arithmetic.
 TEST(DeviceTypes, Elements_of_every_type_are_copied_and_filled_on_every_device) {
   const auto check = [](const Device& device, const auto& values, auto number) {
     using T = std::decay_t<decltype(number)>;

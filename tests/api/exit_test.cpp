@@ -1,7 +1,7 @@
-// Processes that end while the device is at work, in every way there is: none may crash or hang.
+// Processes that end while the device is working, in every possible way: none may crash or hang.
 //
-//   exit_test DEVICE [RUNS]    ends so many processes in each way, 10 if it is not said
-//   exit_test DEVICE --way WAY is such a process
+//   exit_test DEVICE [RUNS]    ends RUNS processes in each way (default 10)
+//   exit_test DEVICE --way WAY runs one such process
 #include <tessera/tessera.hpp>
 
 #include <chrono>
@@ -29,7 +29,7 @@ void submit_many(const Device& device, const Buffer& a, const Buffer& b) {
   }
 }
 
-// Each ends the process, or returns from main.
+// Each ends the process or returns from main.
 const std::map<std::string, std::function<void(const Device&)>>& ways() {
   static const std::map<std::string, std::function<void(const Device&)>> all = {
       {"return",
@@ -47,10 +47,10 @@ const std::map<std::string, std::function<void(const Device&)>>& ways() {
        [](const Device& device) {
          const Buffer a = device.zeros({1 << 10});
          const Command command = device.submit("exp", {a}, a);
-         command.wait_for(static_cast<int>(getpid()) % 16 * 1ms);  // somewhere on its way
+         command.wait_for(static_cast<int>(getpid()) % 16 * 1ms);  // at some random point
          std::exit(0);
        }},
-      // A kernel that no process had before, so that it is compiled now, the call's own size by the driver's thread.
+      // A kernel that no cache has, so that it is compiled now.
       {"exit_while_compiling",
        [](const Device& device) {
          const Buffer a = device.zeros({1 << 10});
@@ -91,7 +91,7 @@ const std::map<std::string, std::function<void(const Device&)>>& ways() {
              try {
                buffer.device().run("fill", {}, buffer, {{"value", 3}});
              } catch (const Error& error) {
-               if (error.code() != Errc::device_failure) std::abort();  // it may be gone
+               if (error.code() != Errc::device_failure) std::abort();  // the device may be gone
              }
            }
            Buffer buffer;
@@ -103,7 +103,7 @@ const std::map<std::string, std::function<void(const Device&)>>& ways() {
   return all;
 }
 
-// What went wrong with a process, if something did.
+// What went wrong with a process; empty if nothing did.
 std::optional<std::string> end_process(const char* program, const std::string& device, const std::string& way) {
   std::vector<std::string> words = {program, device, "--way", way};
   std::vector<char*> arguments;

@@ -19,7 +19,7 @@ namespace {
 using test::effort;
 using test::Step;
 
-// What should become of each command and buffer, when faults and cancellations are known beforehand.
+// Predicts the outcome of each command and buffer from the faults and cancellations, which are known in advance.
 class Model {
  public:
   explicit Model(std::size_t buffers) : values_(test::first_values(buffers)), roots_(buffers) {}
@@ -150,7 +150,7 @@ TEST(Simulated, Failures_by_chance_spread_in_the_same_way_on_worker_threads) {
   }
 }
 
-// The order in which independent commands end on a deterministic device.
+// The order in which independent commands finish on a deterministic device.
 std::vector<CommandId> order_of_ends(std::uint64_t seed) {
   const Device device = Device::simulated({.seed = seed, .workers = 0});
   std::vector<CommandId> order;
@@ -194,7 +194,7 @@ TEST(Simulated, Dropping_the_last_handle_of_a_deterministic_device_runs_the_rest
   EXPECT_EQ(command.poll(), Status::completed);
 }
 
-TEST(Simulated, What_gets_ready_after_the_last_handle_of_a_deterministic_device_runs) {
+TEST(Simulated, Commands_that_become_ready_after_the_last_handle_was_dropped_run) {
   Command command;
   {
     std::optional<Device> device = Device::simulated({.workers = 0});

@@ -1,6 +1,6 @@
 // Streams and their scheduler: order, priority, limits, deadlines, power.
 //
-// A mapped view is the gate of these tests: commands that use its buffer stay pending until it is dropped.
+// These tests use a mapped view as a gate: commands that use its buffer stay pending until the view is dropped.
 #include <tessera/tessera.hpp>
 
 #include <gtest/gtest.h>
@@ -24,13 +24,13 @@ class StreamTest : public ::testing::Test {
   Device device = Device::best();
   Buffer gated = device.zeros({4});
 
-  // A command behind the gate, with an output of its own.
+  // A command behind the gate, with its own output.
   Command submit_gated(const Stream& stream) { return stream.submit("relu", {gated}, device.zeros({4})); }
 };
 
 using Streams = StreamTest;
 
-// All workers busy with one long command each, until the object is dropped.
+// Keeps every worker busy with one long command until the object is dropped.
 class BusyWorkers {
  public:
   explicit BusyWorkers(const Device& device) {
@@ -61,7 +61,7 @@ class BusyWorkers {
   unsigned count_ = 0;
 };
 
-TEST_F(Streams, Commands_of_a_stream_run_in_order_though_they_share_no_buffer) {
+TEST_F(Streams, Commands_of_a_stream_run_in_order_even_if_they_share_no_buffer) {
   const Stream stream = device.stream();
   const Command first = submit_gated(stream);
   std::optional<Command> second;
@@ -79,7 +79,7 @@ TEST_F(Streams, Commands_of_a_stream_run_in_order_though_they_share_no_buffer) {
   EXPECT_EQ(stream.in_flight(), 0U);
 }
 
-TEST_F(Streams, A_stream_that_is_not_in_order_lets_commands_pass) {
+TEST_F(Streams, An_out_of_order_stream_lets_commands_overtake) {
   const Stream stream = device.stream({.in_order = false});
   const auto view = gated.map<float>();
   const Command behind_gate = submit_gated(stream);
@@ -87,7 +87,7 @@ TEST_F(Streams, A_stream_that_is_not_in_order_lets_commands_pass) {
   EXPECT_EQ(behind_gate.poll(), Status::pending);
 }
 
-TEST_F(Streams, The_order_of_a_stream_passes_no_errors_on) {
+TEST_F(Streams, Stream_order_does_not_propagate_errors) {
   const Device faulty = Device::simulated({.faults = {{.command = 1}}});
   const Stream stream = faulty.stream();
   const Command bad = stream.submit("fill", {}, faulty.zeros({4}));
@@ -96,8 +96,8 @@ TEST_F(Streams, The_order_of_a_stream_passes_no_errors_on) {
   EXPECT_EQ(bad.poll(), Status::failed);
 }
 
-TEST_F(Streams, High_priority_overtakes_what_is_queued) {
-  if (device.info().backend != "cpu") GTEST_SKIP() << "what is ready is in the device's own queue at once";
+TEST_F(Streams, High_priority_overtakes_queued_commands) {
+  if (device.info().backend != "cpu") GTEST_SKIP() << "ready commands go straight into the device's queue";
   std::mutex mutex;
   std::vector<Priority> order;
   std::vector<Command> commands;
@@ -115,7 +115,7 @@ TEST_F(Streams, High_priority_overtakes_what_is_queued) {
       }
     }
     EXPECT_EQ(device.poll(commands.back().id()), Status::pending);
-    // One worker at a time, so that the order of the ends is the order of the starts.
+    // One worker at a time, so that commands finish in the order in which they start.
     device.set_power_level(PowerLevel::fair);
   }
   while (true) {
@@ -123,7 +123,7 @@ TEST_F(Streams, High_priority_overtakes_what_is_queued) {
     if (order.size() == commands.size()) break;
   }
   device.set_power_level(PowerLevel::nominal);
-  if (device.info().compute_units > 2) GTEST_SKIP() << "several workers end in any order";
+  if (device.info().compute_units > 2) GTEST_SKIP() << "several workers finish in any order";
   std::vector<Priority> sorted = order;
   std::ranges::sort(sorted);
   EXPECT_EQ(order, sorted);
@@ -142,7 +142,7 @@ TEST_F(Streams, A_full_stream_rejects) {
     EXPECT_EQ(stream.in_flight(), 2U);
   }
   stream.synchronize();
-  submit_gated(stream).wait();  // there is room again
+  submit_gated(stream).wait();  // there is capacity again
 }
 
 TEST_F(Streams, A_full_stream_drops_the_oldest_that_has_not_started) {
@@ -161,7 +161,7 @@ TEST_F(Streams, A_full_stream_drops_the_oldest_that_has_not_started) {
   frames[4].wait();
 }
 
-TEST_F(Streams, A_dropped_command_poisons_its_output_until_it_is_written) {
+TEST_F(Streams, A_dropped_command_poisons_its_output_until_that_is_written) {
   const Stream stream = device.stream({.max_in_flight = 1, .when_full = WhenFull::drop_oldest});
   Buffer shown = device.zeros({4});
   {
@@ -176,7 +176,7 @@ TEST_F(Streams, A_dropped_command_poisons_its_output_until_it_is_written) {
   EXPECT_EQ(shown.read<float>()[0], 1);
 }
 
-TEST_F(Streams, A_full_stream_blocks_until_there_is_room) {
+TEST_F(Streams, A_full_stream_blocks_until_it_has_capacity) {
   const Stream stream = device.stream({.max_in_flight = 1});
   std::optional<Mapped<float>> view = gated.map<float>();
   submit_gated(stream);
@@ -271,7 +271,7 @@ TEST_F(Streams, Each_command_has_its_own_deadline) {
   }
 }
 
-TEST_F(Streams, A_command_that_starts_in_time_may_end_after_its_deadline) {
+TEST_F(Streams, A_command_that_starts_in_time_may_finish_after_its_deadline) {
   const Device slow =
       Device::simulated({.faults = {{.command = 1, .kind = InjectedFault::Kind::delay, .delay = 400ms}}});
   slow.stream({.deadline = 300ms}).submit("fill", {}, slow.zeros({4})).wait();
@@ -336,7 +336,7 @@ TEST_F(Power, A_level_limits_the_workers) {
   std::atomic<int> most{0};
   std::atomic<int> ended{0};
   {
-    // The gate is open only when all callbacks are there: that of a command that is over runs on this thread.
+    // The gate opens only when all callbacks are added: for a finished command the callback would run on this thread.
     const auto view = gated.map<float>();
     for (int i = 0; i < 20; ++i) {
       submit_gated(stream).on_complete([&](const Command&) {  // on the worker
@@ -351,7 +351,7 @@ TEST_F(Power, A_level_limits_the_workers) {
   EXPECT_EQ(most, 1);
 }
 
-TEST_F(Power, All_work_ends_while_the_level_changes) {
+TEST_F(Power, All_work_finishes_while_the_level_changes) {
   std::atomic<bool> is_over{false};
   std::jthread changer([&] {
     for (int i = 0; !is_over; ++i) device.set_power_level(static_cast<PowerLevel>(i % 4));

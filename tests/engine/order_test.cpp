@@ -24,8 +24,8 @@ struct Submitted {
   Step step;
 };
 
-// Four threads submit random commands over the same buffers; the ids tell in which order they were submitted, and
-// that order, one after the other on the host, must give the same values.
+// Four threads submit random commands over the same buffers. Their ids give the order of submission; running that
+// sequence on the host must give the same values.
 void expect_sequential_result(const Device& device, const std::vector<Buffer>& buffers,
                               std::vector<std::vector<Submitted>>& submitted) {
   std::vector<Submitted> all;
@@ -57,7 +57,7 @@ TEST(Order, Ten_thousand_random_graphs_from_four_threads_give_the_sequential_res
       device.synchronize();
       expect_sequential_result(device, buffers, submitted);
     }
-    // Small ones run at once, larger ones on the workers, the largest in several pieces.
+    // Small commands run inline, larger ones on the workers, the largest in several pieces.
     static constexpr std::int64_t sizes[] = {3, 700, 5000, 5000, 70'000};
     buffers = test::make_buffers(device, 2 + static_cast<std::size_t>(graph % 5), sizes[graph % (graph % 100 ? 4 : 5)]);
     ++graph;
@@ -149,7 +149,7 @@ TEST(Order, A_command_that_reads_waits_for_the_write_before_it) {
   EXPECT_EQ(b.read<float>(), std::vector<float>(100'000, 50 * 51 / 2));
 }
 
-TEST(Order, Reads_and_writes_of_the_host_take_their_place) {
+TEST(Order, Host_reads_and_writes_are_ordered_with_commands) {
   const Device device = Device::best();
   Buffer a = device.zeros({50'000});
   for (int i = 0; i < 100; ++i) {
@@ -162,7 +162,7 @@ TEST(Order, Reads_and_writes_of_the_host_take_their_place) {
   EXPECT_EQ(a.read<float>(), std::vector<float>(50'000, 0));
 }
 
-TEST(Order, Commands_wait_for_a_mapped_view_to_end) {
+TEST(Order, Commands_wait_until_a_mapped_view_is_dropped) {
   const Device device = Device::best();
   Buffer a = device.zeros({16});
   Command command;
@@ -177,7 +177,7 @@ TEST(Order, Commands_wait_for_a_mapped_view_to_end) {
   EXPECT_EQ(a.read<float>(), std::vector<float>(16, 6));
 }
 
-TEST(Order, Mapped_readers_share_a_buffer_with_other_readers) {
+TEST(Order, A_read_only_view_does_not_block_other_readers) {
   const Device device = Device::best();
   const Buffer a = device.buffer<float>({1, 2, 3}, {3});
   const Buffer b = device.zeros({3});
@@ -220,7 +220,7 @@ TEST(Order, A_million_commands_leave_memory_flat) {
       device.submit("relu", {i % 16 == 0 ? large_input : read_only}, output);
       if (i % 1000 != 0) continue;
       device.submit("relu", {read_only}, device.zeros({9}));  // refused
-      device.synchronize();  // memory follows the number in flight, which is not what is measured here
+      device.synchronize();  // memory grows with the number in flight, which is not measured here
     }
     device.synchronize();
   };

@@ -1,5 +1,5 @@
-// Promise 4 under fire: completed, failed, cancelled, late, dropped and rejected commands race each other; every one
-// ends once, in a state that fits its error, and nothing is left behind.
+// Promise 4 under load: completed, failed, cancelled, late, dropped and rejected commands race each other. Each one
+// finishes once, in a state that fits its error, and nothing leaks.
 #include <tessera/tessera.hpp>
 
 #include "support/program.hpp"
@@ -40,7 +40,7 @@ struct Fire {
     add({.priority = Priority::high, .deadline = 100us});
   }
 
-  // Submits, cancels, waits a little, looks on, and drops handles at random.
+  // Submits, cancels, waits briefly, adds callbacks and drops handles at random.
   void work(std::uint64_t seed, int count) {
     std::mt19937_64 random(seed);
     std::vector<Command> mine;
@@ -168,7 +168,7 @@ TEST(Race, A_cancel_and_the_start_of_a_command_have_one_winner) {
   }
 }
 
-TEST(Race, Buffers_are_freed_under_the_feet_of_commands) {
+TEST(Race, Buffers_are_freed_while_commands_use_them) {
   const Device device = Device::best();
   const MemoryInfo before = device.memory();
   for (int round = 0; round < 100 * effort; ++round) {

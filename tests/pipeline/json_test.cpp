@@ -1,4 +1,4 @@
-// Pipelines in words, as a drawing, and as JSON.
+// Pipelines as text: explain(), to_dot() and JSON.
 #include <tessera/tessera.hpp>
 
 #include "support/expect_error.hpp"
@@ -35,7 +35,7 @@ class PipelineText : public testing::Test {
   }
 };
 
-TEST_F(PipelineText, Explained) {
+TEST_F(PipelineText, Explain_describes_groups_and_memory) {
   record();
   expect_words(
       pipeline.explain(),
@@ -45,14 +45,14 @@ TEST_F(PipelineText, Explained) {
        "place 0, 256 B: temporary 0\n", "warning: stage 4 [neg]: nobody reads what it writes, temporary 2\n"});
 }
 
-TEST_F(PipelineText, Drawn) {
+TEST_F(PipelineText, To_dot_draws_the_graph) {
   record();
   expect_words(pipeline.to_dot(),
                {"digraph pipeline {", "stage_0 [label=\"0: gaussian_blur {", "buffer_0 -> stage_1",
                 "[shape=ellipse, style=dashed, label=\"temporary 0 u8[8,8,4]\"]", "stage_1 -> stage_2 [style=dotted]"});
 }
 
-TEST_F(PipelineText, There_and_back) {
+TEST_F(PipelineText, A_pipeline_survives_the_round_trip) {
   record();
   pipeline.run();
   const Bytes expected = gray.read<std::uint8_t>();
@@ -63,12 +63,12 @@ TEST_F(PipelineText, There_and_back) {
   const Buffer out = device.zeros({8, 8}, u8);
   back.run({{"buffer 0", photo}, {"buffer 1", out}});
   EXPECT_EQ(out.read<std::uint8_t>(), expected);
-  // The second time all are slots already, and it stays as it is.
+  // The second time all buffers are slots already, so nothing changes.
   const std::string again = back.to_json();
   EXPECT_EQ(Pipeline::from_json(device, again).to_json(), again);
 }
 
-TEST_F(PipelineText, Values_of_all_types) {
+TEST_F(PipelineText, Values_of_all_types_survive_the_round_trip) {
   const double infinity = std::numeric_limits<double>::infinity();
   const Buffer out = device.zeros({4});
   pipeline.fill(out, infinity).fill(out, -infinity).fill(out, 0.1).fill(out, 3).param("list", Value(1, 2.5, "x", true));
@@ -81,12 +81,12 @@ TEST_F(PipelineText, Values_of_all_types) {
   EXPECT_EQ(Pipeline::from_json(device, pipeline.to_json()).to_json(), pipeline.to_json());
 }
 
-TEST_F(PipelineText, Calls_cannot_be_written) {
+TEST_F(PipelineText, Call_stages_cannot_be_written) {
   pipeline.call("mine", [] {}, {}, {gray});
   expect_error(Errc::unsupported, "stage 0 [mine] is a function of the program's own", [&] { pipeline.to_json(); });
 }
 
-TEST_F(PipelineText, Bad_json_names_the_place) {
+TEST_F(PipelineText, Errors_in_JSON_name_the_offending_field) {
   const auto bad = [&](const std::string& json, const std::string& words) {
     expect_error(Errc::invalid_argument, words, [&] { Pipeline::from_json(device, json); });
   };
@@ -139,7 +139,7 @@ TEST_F(PipelineText, Bad_json_names_the_place) {
       "buffers[0].shape: ");
 }
 
-TEST_F(PipelineText, The_callers_buffers_get_names_that_are_free) {
+TEST_F(PipelineText, Caller_buffers_get_unused_names) {
   const Buffer a = device.buffer<float>({1, 2}), b = device.zeros({2});
   pipeline.param("buffer 1", 1.0);
   pipeline.add("elementwise_add", {pipeline.slot("buffer 0", {2}), a}, b);

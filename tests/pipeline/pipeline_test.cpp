@@ -1,4 +1,4 @@
-// Pipelines: what is recorded, what it computes, and all that can be wrong with it.
+// Pipelines: recording, results, and every mistake that can be made.
 #include <tessera/tessera.hpp>
 
 #include "support/expect_error.hpp"
@@ -48,7 +48,7 @@ TEST_P(Pipelines, Stages_run_in_the_order_of_their_buffers) {
   EXPECT_EQ(c.read<float>(), Floats({22, 22, 22, 22}));
 }
 
-// The last stage uses the old value of a temporary, by what was made of it, beside the new one.
+// The last stage combines a value derived from a temporary's old contents with the new contents.
 TEST_P(Pipelines, A_temporary_that_is_written_again_is_two_values) {
   define_kernel("test_digits", {"a", "b", "c"}, "a + b * 10 + c * 100");
   const Buffer x = device.buffer<float>({1, 2, 3, 4}), y = device.buffer<float>({5, 6, 7, 8});
@@ -66,9 +66,8 @@ TEST_P(Pipelines, A_temporary_that_is_written_again_is_two_values) {
   }
 }
 
-// Whole numbers, so that the order of a sum does not matter; sizes that are cut into several parts, along one axis or
-// both, and a batch.
-TEST_P(Pipelines, What_follows_a_product_is_done_to_each_of_its_parts) {
+// Integers, so that the order of summation does not matter; sizes that are split along one axis or both, and a batch.
+TEST_P(Pipelines, Stages_after_a_product_apply_to_each_of_its_parts) {
   const auto numbers = [&](const Shape& shape, int step) {
     Floats values(static_cast<std::size_t>(shape.elements()));
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(static_cast<int>(i) * step % 19 - 9);
@@ -97,7 +96,7 @@ TEST_P(Pipelines, What_follows_a_product_is_done_to_each_of_its_parts) {
   }
 }
 
-// Also where the device cannot compute in them.
+// Even where the device cannot compute in them.
 TEST_P(Pipelines, Elements_of_all_types_are_filled_and_copied) {
   for (const DType dtype : all_dtypes) {
     const Buffer out = device.zeros({5}, dtype);
@@ -110,8 +109,8 @@ TEST_P(Pipelines, Elements_of_all_types_are_filled_and_copied) {
   }
 }
 
-// Of a part of what another stage computes, which need not begin where the buffer begins.
-TEST_P(Pipelines, Neighbours_outside_are_zero_whatever_was_computed_before) {
+// Fusion computes a box of the producer's output, which need not start at the buffer's origin.
+TEST_P(Pipelines, Neighbours_outside_are_zero_regardless_of_the_fused_producer) {
   const auto box = tile::kernel("zero_box", [](tile::Out<float> z, tile::In<float> x) {
     tile::Tile sum = tile::zeros_like(z);
     for (int dy = -1; dy <= 1; ++dy) {
@@ -151,7 +150,7 @@ TEST_P(Pipelines, Neighbours_outside_are_zero_whatever_was_computed_before) {
   }
 }
 
-TEST_P(Pipelines, A_temporary_that_is_changed_in_its_place_is_fused) {
+TEST_P(Pipelines, A_temporary_that_is_updated_in_place_is_fused) {
   const Buffer t = pipeline.temporary({4});
   pipeline.add("scale", {a}, t, {{"factor", 2}}).add("relu", {t}, t).add("elementwise_add", {t, a}, b);
   EXPECT_NE(pipeline.explain().find("3 stages in 1 group"), std::string::npos) << pipeline.explain();
@@ -170,7 +169,7 @@ TEST_P(Pipelines, A_chain_may_use_more_buffers_than_a_launch_can) {
   EXPECT_EQ(b.read<float>(), Floats({101, 198, 303, 396}));
 }
 
-TEST_P(Pipelines, All_problems_of_a_stage_are_told) {
+TEST_P(Pipelines, All_problems_of_a_stage_are_reported) {
   const auto message = [](Pipeline& of) {
     try {
       of.compile();
@@ -194,7 +193,7 @@ TEST_P(Pipelines, All_problems_of_a_stage_are_told) {
   }
 }
 
-TEST_P(Pipelines, All_types_and_shapes_that_are_wrong_are_told) {
+TEST_P(Pipelines, All_wrong_types_and_shapes_are_reported) {
   const Buffer five = device.zeros({5}), whole = device.zeros({4}, s32), image = device.zeros({4, 4, 3}, s32);
   const auto both = tile::kernel("both", [](tile::Out<float> z, tile::In<float> x, tile::In<float> y) {
     z.store(load_like(x, z) + load_like(y, z));
@@ -231,7 +230,7 @@ TEST_P(Pipelines, A_wrong_copy_between_devices_is_not_blamed_on_its_readers) {
   expect_error(Errc::shape_mismatch, "pipeline: 1 problem:", [&] { pipeline.compile(); });
 }
 
-TEST_P(Pipelines, All_problems_of_bindings_are_told) {
+TEST_P(Pipelines, All_problems_of_bindings_are_reported) {
   const Buffer frame = pipeline.slot("frame", {4}), mask = pipeline.slot("mask", {4});
   pipeline.add("elementwise_add", {frame, mask}, c);
   try {
@@ -246,7 +245,7 @@ TEST_P(Pipelines, All_problems_of_bindings_are_told) {
   }
 }
 
-TEST_P(Pipelines, What_is_written_for_nobody_is_a_warning) {
+TEST_P(Pipelines, Writing_a_value_that_is_never_read_is_a_warning) {
   const Buffer t = pipeline.temporary({4});
   pipeline.fill(t, 1).fill(t, 2).copy(t, b).fill(t, 3).fill(c, 1).fill(c, 2);
   const std::vector<std::string> warnings = pipeline.warnings();
@@ -256,7 +255,7 @@ TEST_P(Pipelines, What_is_written_for_nobody_is_a_warning) {
   EXPECT_EQ(warnings[2].substr(0, 14), "stage 4 [fill]");
 }
 
-TEST_P(Pipelines, An_empty_one_runs) {
+TEST_P(Pipelines, An_empty_pipeline_runs) {
   pipeline.run();
   const Command command = pipeline.submit();
   command.wait();
@@ -264,7 +263,7 @@ TEST_P(Pipelines, An_empty_one_runs) {
   EXPECT_EQ(pipeline.explain().substr(0, 30), "pipeline: 0 stages in 0 groups");
 }
 
-TEST_P(Pipelines, All_operations_and_stages_as_structs) {
+TEST_P(Pipelines, Every_stage_operation_can_be_added_as_a_struct) {
   pipeline.add({.op = StageOp::run_kernel, .kernel = "relu", .inputs = {a}, .output = b, .params = {{"slope", 0.5}}})
       .add({.op = Stage::copy_buffer, .inputs = {b}, .output = c})
       .add({.op = Stage::barrier})
@@ -287,7 +286,7 @@ TEST_P(Pipelines, All_operations_and_stages_as_structs) {
   EXPECT_EQ(stages[4].op, StageOp::call);
 }
 
-TEST_P(Pipelines, Kernels_of_the_programs_own) {
+TEST_P(Pipelines, User_kernels_can_be_stages) {
   const auto twice = tile::kernel("twice_in_a_pipeline", [](tile::Out<float> out, tile::In<float> in) {
     out.store(tile::load_like(in, out) * 2.0F);
   });
@@ -296,7 +295,7 @@ TEST_P(Pipelines, Kernels_of_the_programs_own) {
   EXPECT_EQ(b.read<float>(), Floats({2, -4, 6, -8}));
 }
 
-TEST_P(Pipelines, Temporaries_live_inside) {
+TEST_P(Pipelines, Temporaries_carry_values_between_stages) {
   const Buffer t = pipeline.temporary({4}), u = pipeline.temporary({2, 2});
   EXPECT_FALSE(t.is_freed());
   EXPECT_EQ(t.shape(), Shape(4));
@@ -305,7 +304,7 @@ TEST_P(Pipelines, Temporaries_live_inside) {
   EXPECT_EQ(b.read<float>(), Floats({-1, -0.0F, -3, -0.0F}));
 }
 
-TEST_P(Pipelines, Placeholders_are_good_nowhere_else) {
+TEST_P(Pipelines, Placeholders_cannot_be_used_elsewhere) {
   Buffer t = pipeline.temporary({4});
   const Buffer s = pipeline.slot("frame", {4});
   const std::string temporary = "is a temporary of a pipeline", slot = "is the slot 'frame' of a pipeline";
@@ -326,7 +325,7 @@ TEST_P(Pipelines, Placeholders_are_good_nowhere_else) {
                [&] { device.run("relu", {a}, b, {{"slope", p}}); });
 }
 
-TEST_P(Pipelines, Slots_and_parameters_come_with_each_run) {
+TEST_P(Pipelines, Slots_and_parameters_are_bound_per_run) {
   const Buffer in = pipeline.slot("in", {4}), out = pipeline.slot("out", {4});
   const Buffer t = pipeline.temporary({4});
   pipeline.add("relu", {in}, t, {{"slope", pipeline.param("slope", 0)}})
@@ -344,7 +343,7 @@ TEST_P(Pipelines, Slots_and_parameters_come_with_each_run) {
   EXPECT_EQ(c.read<float>(), Floats({2, 0, 6, 0}));
 }
 
-TEST_P(Pipelines, The_sign_of_a_zero_is_a_value_of_its_own) {
+TEST_P(Pipelines, Negative_zero_is_a_distinct_parameter_value) {
   pipeline.fill(b, pipeline.param("value", 0.0));
   pipeline.run({{"value", 0.0}});
   EXPECT_FALSE(std::signbit(b.read<float>()[0]));
@@ -352,7 +351,7 @@ TEST_P(Pipelines, The_sign_of_a_zero_is_a_value_of_its_own) {
   EXPECT_TRUE(std::signbit(b.read<float>()[0]));
 }
 
-// A kernel's body runs whenever somebody wants its program: while stages are grouped, it does.
+// A kernel's body runs whenever its program is needed; grouping stages needs it.
 TEST_P(Pipelines, A_new_value_that_is_only_a_scalar_does_not_group_the_stages_again) {
   std::atomic<int> traced = 0;
   const auto times =
@@ -405,10 +404,10 @@ TEST_P(Pipelines, Parameters_that_are_compiled_in_make_plans_of_their_own) {
       ASSERT_EQ(out.read<std::uint8_t>(), expected.read<std::uint8_t>());
     }
   }
-  for (int i = 0; i < 50; ++i) pipeline.run({{"sigma", 1 + i * 0.01}});  // more than are kept
+  for (int i = 0; i < 50; ++i) pipeline.run({{"sigma", 1 + i * 0.01}});  // more variants than are retained
 }
 
-TEST_P(Pipelines, Wrong_bindings_are_told_and_change_nothing) {
+TEST_P(Pipelines, Wrong_bindings_are_reported_and_change_nothing) {
   const Buffer in = pipeline.slot("frame", {4});
   pipeline.add("scale", {in}, b, {{"factor", pipeline.param("sigma", 2)}});
   const auto wrong = [&](Errc code, std::string_view words, const Bindings& bindings) {
@@ -439,7 +438,7 @@ TEST_P(Pipelines, Wrong_bindings_are_told_and_change_nothing) {
   EXPECT_EQ(b.read<float>(), Floats({2, -4, 6, -8}));
 }
 
-TEST_P(Pipelines, Two_slots_may_be_one_buffer_if_both_are_read) {
+TEST_P(Pipelines, Two_slots_may_be_the_same_buffer_if_both_are_only_read) {
   const Buffer x = pipeline.slot("x", {4}), y = pipeline.slot("y", {4}), z = pipeline.slot("z", {4});
   pipeline.add("elementwise_add", {x, y}, z);
   pipeline.run({{"x", a}, {"y", a}, {"z", b}});
@@ -492,7 +491,7 @@ TEST_P(Pipelines, Every_problem_is_in_one_error_and_nothing_is_written) {
   EXPECT_EQ(b.read<float>(), Floats({0, 0, 0, 0}));
 }
 
-TEST_P(Pipelines, A_buffer_freed_after_compiling_is_told) {
+TEST_P(Pipelines, A_buffer_freed_after_compiling_is_reported) {
   pipeline.add("relu", {a}, b);
   pipeline.run();
   a.free();
@@ -500,14 +499,14 @@ TEST_P(Pipelines, A_buffer_freed_after_compiling_is_told) {
   expect_error(Errc::buffer_freed, "buffer 0 has been freed", [&] { pipeline.submit().wait(); });
 }
 
-TEST_P(Pipelines, What_nobody_reads_is_a_warning) {
+TEST_P(Pipelines, A_temporary_that_is_never_read_is_a_warning) {
   pipeline.add("relu", {a}, pipeline.temporary({4})).add("relu", {a}, b);
   EXPECT_EQ(pipeline.warnings(),
             std::vector<std::string>({"stage 0 [relu]: nobody reads what it writes, temporary 0"}));
   pipeline.run();
 }
 
-TEST_P(Pipelines, More_can_be_added_later) {
+TEST_P(Pipelines, Stages_can_be_added_after_a_run) {
   pipeline.add("relu", {a}, b);
   pipeline.run();
   pipeline.add("scale", {b}, b, {{"factor", 3}});
@@ -515,7 +514,7 @@ TEST_P(Pipelines, More_can_be_added_later) {
   EXPECT_EQ(b.read<float>(), Floats({3, 0, 9, 0}));
 }
 
-TEST_P(Pipelines, Names_of_slots_and_parameters_are_taken_once) {
+TEST_P(Pipelines, Names_of_slots_and_parameters_are_unique) {
   pipeline.slot("x", {4});
   pipeline.param("p", 1);
   expect_error(Errc::invalid_argument, "a slot 'x' already", [&] { pipeline.slot("x", {4}); });
@@ -527,7 +526,7 @@ TEST_P(Pipelines, Names_of_slots_and_parameters_are_taken_once) {
   EXPECT_EQ(b.read<float>()[0], 5);
 }
 
-TEST_P(Pipelines, Moving_leaves_an_empty_one_and_clones_are_separate) {
+TEST_P(Pipelines, Moving_leaves_an_empty_pipeline_and_clones_are_independent) {
   const Buffer t = pipeline.temporary({4});
   pipeline.add("relu", {a}, t).add("scale", {t}, b, {{"factor", 2}});
   Pipeline copy = pipeline.clone();
@@ -544,7 +543,7 @@ TEST_P(Pipelines, Moving_leaves_an_empty_one_and_clones_are_separate) {
   EXPECT_EQ(moved.device(), device);
 }
 
-TEST_P(Pipelines, Named_commands) {
+TEST_P(Pipelines, A_pipeline_can_be_a_named_command) {
   const Buffer in = pipeline.slot("in", {4});
   pipeline.add("scale", {in}, b, {{"factor", pipeline.param("factor", 2)}});
   device.define_command("double", pipeline);
@@ -596,15 +595,15 @@ TEST_P(Pipelines, A_call_cannot_wait_for_itself) {
         expect_error(Errc::invalid_argument, words, [&] { b.write<float>({1, 2, 3, 4}); });
         expect_error(Errc::invalid_argument, words, [&] { b.map<float>(); });
         expect_error(Errc::invalid_argument, words, [&] { a.write<float>({1, 2, 3, 4}); });
-        EXPECT_EQ(a.read<float>()[0], 1);  // only read by the stage
-        other.write<float>({5, 6, 7, 8});  // none of its business
+        EXPECT_EQ(a.read<float>()[0], 1);  // the stage only reads it
+        other.write<float>({5, 6, 7, 8});  // not used by the pipeline
         EXPECT_EQ(other.read<float>()[3], 8);
       },
       {a}, {b});
   pipeline.run();
 }
 
-TEST_P(Pipelines, Zeros_and_ones_as_extents) {
+TEST_P(Pipelines, Extents_of_zero_and_one_work) {
   for (const Shape& shape : {Shape{}, Shape(0), Shape(1), Shape(3, 0, 2), Shape(1, 1, 5)}) {
     Pipeline some(device);
     const Buffer t = some.temporary(shape), out = device.zeros(shape), in = device.zeros(shape);
@@ -637,7 +636,7 @@ TEST_P(Pipelines, Memory_of_temporaries_is_shared_and_counted) {
   EXPECT_EQ(own.memory().in_use, before);
 }
 
-TEST_P(Pipelines, Used_from_many_threads) {
+TEST_P(Pipelines, A_pipeline_may_be_used_from_many_threads) {
   const Buffer in = pipeline.slot("in", {4}), out = pipeline.slot("out", {4}), t = pipeline.temporary({4});
   pipeline.add("scale", {in}, t, {{"factor", pipeline.param("factor", 1)}}).add("elementwise_add", {t, in}, out);
   std::vector<std::jthread> threads;

@@ -26,7 +26,7 @@ namespace {
 
 using core::Random;
 
-// What buffers there are: the stages below name them by their form.
+// The kinds of buffers; the stages below refer to them by kind.
 enum class Form : std::uint8_t { image, gray, numbers, whole, column, row };
 constexpr std::size_t forms = 6;
 
@@ -50,9 +50,9 @@ DType dtype_of_form(Form form) {
   return form == Form::image || form == Form::gray ? u8 : form == Form::whole ? s32 : f32;
 }
 
-// Whole numbers never come from floats, so that they are the same to the last bit however floats are rounded.
+// Integers never derive from floats, so they match exactly however floats are rounded.
 struct Kind {
-  std::string_view kernel;  // "call", "barrier", "copy_buffer" are none
+  std::string_view kernel;  // or "call", "barrier", "copy_buffer"
   std::vector<Form> inputs;
   Form output;
   std::string_view param = {};
@@ -103,7 +103,7 @@ const std::vector<Kind>& kinds() {
   return all;
 }
 
-// Which operand stands where shows in the result.
+// The result shows the order of the operands.
 void define_weighted() {
   define_kernel("test_weighted", {"a", "b", "c"}, "a + b * 3 + c * 5");
   define_kernel("test_weighted_four", {"a", "b", "c", "d"}, "a + b * 3 + c * 5 + d * 7");
@@ -118,7 +118,7 @@ struct RandomStage {
   std::vector<std::size_t> inputs;
   std::size_t output;
   int number;
-  bool is_flat = false;  // sees its buffers with one axis
+  bool is_flat = false;  // uses rank-1 views of its buffers
 };
 struct RandomPipeline {
   Size size;
@@ -135,8 +135,8 @@ Params params_of(const RandomStage& stage) {
   return {{name, stage.number}};
 }
 
-// Kinds of stages that a pipeline is made of: all, or those that go from whole numbers to whole numbers. The few
-// buffers that these have are written and read again and again.
+// The kinds of stages a pipeline may use: all, or those from integers to integers, which use few buffers and so write
+// and read each of them many times.
 std::vector<std::size_t> choose_kinds(bool is_narrow) {
   std::vector<std::size_t> chosen;
   const auto is_whole = [](Form form) { return form == Form::whole; };
@@ -153,7 +153,7 @@ RandomPipeline random_pipeline(std::uint64_t seed) {
   const std::vector<std::size_t> chosen = choose_kinds(is_narrow);
   constexpr std::int64_t extents[] = {0, 1, 2, 3, 5, 8, 17};
   RandomPipeline made{{extents[random.below(7)], extents[random.below(7)]}, {}, {}};
-  if (made.size.height == 0 || made.size.width == 0) {  // most are not empty
+  if (made.size.height == 0 || made.size.width == 0) {  // keeps most pipelines non-empty
     if (random.below(4) != 0) made.size = {4, 9};
   }
   using Owner = RandomBuffer::Owner;
@@ -177,7 +177,7 @@ RandomPipeline random_pipeline(std::uint64_t seed) {
     const Kind& kind = kinds()[number];
     RandomStage stage{number, {}, any(kind.output, false), static_cast<int>(random.below(7)) - 3};
     for (const Form form : kind.inputs) {
-      const bool is_repeated = stage.inputs.size() > 1 && random.below(2) == 0;  // the same operand around another one
+      const bool is_repeated = stage.inputs.size() > 1 && random.below(2) == 0;  // the same operand twice
       stage.inputs.push_back(is_repeated ? stage.inputs.front() : any(form, true));
     }
     const bool looks_around = kind.kernel == "gaussian_blur" || kind.kernel == "sharpen" || kind.kernel == "softmax";
@@ -215,7 +215,7 @@ std::vector<std::byte> first_values(const Shape& shape, Random& random) {
   return {bytes.begin(), bytes.end()};
 }
 
-// Buffers with the same values every time.
+// Buffers with reproducible values.
 std::vector<Buffer> make_buffers(const Device& device, const RandomPipeline& pipeline) {
   Random random(1);
   std::vector<Buffer> buffers;
@@ -230,7 +230,7 @@ std::vector<Buffer> make_buffers(const Device& device, const RandomPipeline& pip
   return buffers;
 }
 
-// What a call does: backwards.
+// What a call stage computes: the input reversed.
 template <class T>
 void reverse(std::span<const T> from, std::span<T> to) {
   std::vector<T> values(from.rbegin(), from.rend());
@@ -291,7 +291,7 @@ bool is_same(const Buffer& a, const Buffer& b) {
   });
 }
 
-// What is different, or nothing.
+// Describes the first difference; empty if there is none.
 std::string difference(const Device& device, const RandomPipeline& random, bool fuse) {
   const std::vector<Buffer> expected = make_buffers(device, random);
   std::vector<Buffer> given = make_buffers(device, random);
@@ -328,7 +328,7 @@ std::string outcome(const Device& device, const RandomPipeline& random, bool fus
   }
 }
 
-// Leaves out what can be left out; a pipeline that is refused for it is no smaller case of the same.
+// Removes stages while the failure persists; a pipeline that is refused is not a smaller case of the same failure.
 RandomPipeline smaller(const Device& device, RandomPipeline random, bool fuse) {
   for (std::size_t i = random.stages.size(); i-- > 0;) {
     RandomPipeline without = random;
@@ -369,7 +369,7 @@ TEST(RandomPipelines, Equal_their_stages_one_by_one) {
   compile::set_interpreted(false);
 }
 
-// Some commands fail, by chance: who reads poison gets it, and what is not poisoned is right.
+// Some commands fail at random: whatever reads poison is poisoned, and everything else is correct.
 TEST(RandomPipelines, Fail_as_their_stages_would) {
   define_weighted();
   const Device device = Device::simulated({.seed = 5, .workers = 2, .fail_rate = 0.05});

@@ -1,6 +1,6 @@
-// Runs of pipelines on their way: failure, cancelling, streams, several at once, times, and what they allocate.
+// Pipeline runs: failure, cancelling, streams, several in flight, times, and allocations.
 //
-// A mapped view is the gate of these tests: stages that use its buffer stay pending until it is dropped.
+// These tests use a mapped view as a gate: stages that use its buffer stay pending until the view is dropped.
 #include <tessera/tessera.hpp>
 
 #include "support/allocations.hpp"
@@ -43,7 +43,7 @@ class PipelineRuns : public testing::Test {
   }
 };
 
-TEST_F(PipelineRuns, Who_waits_for_a_time_is_not_kept_by_a_call) {
+TEST_F(PipelineRuns, A_timed_wait_does_not_run_a_call_stage) {
   std::atomic<bool> may_end = false;
   pipeline.call(
       [&] {
@@ -118,7 +118,7 @@ TEST_F(PipelineRuns, A_call_that_waits_for_what_waits_for_it_is_refused) {
   }
 }
 
-TEST_F(PipelineRuns, A_call_may_wait_for_what_is_not_its_own) {
+TEST_F(PipelineRuns, A_call_may_wait_for_unrelated_commands) {
   const Buffer x = device.zeros({4});
   const Command before = device.submit("relu", {a}, c);
   pipeline.call(
@@ -132,7 +132,7 @@ TEST_F(PipelineRuns, A_call_may_wait_for_what_is_not_its_own) {
   EXPECT_EQ(x.read<float>(), Floats({-1, -2, -3, -4}));
 }
 
-TEST_F(PipelineRuns, What_never_ran_has_no_times) {
+TEST_F(PipelineRuns, A_pipeline_that_never_ran_has_no_times) {
   pipeline.call("bad", [] { throw std::runtime_error("no"); }, {}, {b}).add("relu", {b}, c);
   expect_error(Errc::call_failed, "no", [&] { pipeline.run(); });
   const RunTimes times = pipeline.last_run();
@@ -164,7 +164,7 @@ TEST_F(PipelineRuns, A_failing_call_fails_what_depends_on_it_and_nothing_else) {
   EXPECT_EQ(c.read<float>(), Floats({-5, -5, -5, -5}));
 }
 
-TEST_F(PipelineRuns, Anything_may_be_thrown_and_errors_keep_their_code) {
+TEST_F(PipelineRuns, Calls_may_throw_anything_and_errors_keep_their_code) {
   pipeline.call([](HostCall& call) { call.input<double>(0); }, {a}, {b});
   expect_error(Errc::dtype_mismatch, "stage 0 [call]", [&] { pipeline.run(); });
   Pipeline other(device);
@@ -194,7 +194,7 @@ TEST_F(PipelineRuns, Poison_from_outside_fails_a_small_run_and_healing_works) {
 
 TEST_F(PipelineRuns, An_injected_fault_names_its_stage) {
   for (const unsigned workers : {0U, 2U}) {
-    // The groups of a run have the numbers before its own.
+    // The groups of a run have the command numbers just before the run's.
     const Device simulated = Device::simulated({.seed = 3, .workers = workers, .faults = {{.command = 2}}});
     const Buffer x = simulated.zeros({4}), y = simulated.zeros({4}), z = simulated.zeros({4});
     Pipeline three(simulated, {.fuse = false});
@@ -213,7 +213,7 @@ TEST_F(PipelineRuns, An_injected_fault_names_its_stage) {
   }
 }
 
-TEST_F(PipelineRuns, Cancelled_before_anything_started_it_is_over_at_once) {
+TEST_F(PipelineRuns, Cancelled_before_anything_started_it_finishes_at_once) {
   pipeline.add("relu", {a}, b).add("neg", {b}, c);
   Command command;
   {
@@ -231,7 +231,7 @@ TEST_F(PipelineRuns, Cancelled_before_anything_started_it_is_over_at_once) {
   EXPECT_EQ(c.read<float>(), Floats({-1, -2, -3, -4}));
 }
 
-TEST_F(PipelineRuns, Cancelled_half_way_the_rest_does_not_start) {
+TEST_F(PipelineRuns, Cancelled_halfway_the_rest_does_not_start) {
   std::atomic<bool> started{false}, go_on{false};
   pipeline
       .call("slow",
@@ -254,7 +254,7 @@ TEST_F(PipelineRuns, Cancelled_half_way_the_rest_does_not_start) {
   expect_error(Errc::cancelled, "was cancelled with its run", [&] { c.read<float>(); });
 }
 
-// A run whose first stage is over and whose second waits for a mapped buffer.
+// A run whose first stage has finished and whose second waits for a mapped buffer.
 class HalfWay {
  public:
   HalfWay(const Device& device, const Stream& stream) : pipeline_(device) {
@@ -273,7 +273,7 @@ class HalfWay {
   Pipeline pipeline_;
 };
 
-TEST_F(PipelineRuns, Cancelled_half_way_it_does_not_wait_for_what_it_waited_for) {
+TEST_F(PipelineRuns, Cancelled_halfway_it_does_not_wait_for_its_predecessors) {
   std::optional<HalfWay> half(std::in_place, device, device.stream());
   std::atomic<int> told{0};
   half->command.on_complete([&](const Command&) { ++told; });
@@ -321,7 +321,7 @@ TEST_F(PipelineRuns, A_deadline_holds_for_the_whole_run) {
   expect_error(Errc::deadline_exceeded, "", [&] { c.read<float>(); });
   pipeline.run({}, stream);
 
-  // Begun in time, but not all of it: what has not started does not.
+  // It started in time, but stages that have not started by the deadline never do.
   Pipeline slow(device);
   slow.call([] { std::this_thread::sleep_for(40ms); }, {}, {b}).add("neg", {b}, c);
   const Command command = slow.submit({}, stream);
@@ -393,7 +393,7 @@ TEST_F(PipelineRuns, Commands_and_runs_order_each_other) {
   }
 }
 
-TEST_F(PipelineRuns, A_barrier_keeps_apart_what_shares_nothing) {
+TEST_F(PipelineRuns, A_barrier_separates_stages_that_share_nothing) {
   std::atomic<int> before{0};
   for (int i = 0; i < 6; ++i) {
     pipeline.call(
@@ -428,7 +428,7 @@ TEST_F(PipelineRuns, Independent_stages_run_at_the_same_time) {
   pipeline.run();
 }
 
-TEST_F(PipelineRuns, Many_runs_under_way_have_their_own_temporaries) {
+TEST_F(PipelineRuns, Runs_in_flight_have_their_own_temporaries) {
   const Buffer in = pipeline.slot("in", {1000}), out = pipeline.slot("out", {1000});
   const Buffer s = pipeline.temporary({1000}), t = pipeline.temporary({1000});
   pipeline.add("scale", {in}, s, {{"factor", 3}})
@@ -467,7 +467,7 @@ TEST_F(PipelineRuns, Without_memory_for_another_set_of_temporaries_runs_share) {
   EXPECT_LE(simulated.memory().in_use, before + 8);
 }
 
-TEST_F(PipelineRuns, The_pipeline_may_go_while_it_runs) {
+TEST_F(PipelineRuns, The_pipeline_may_be_destroyed_while_it_runs) {
   const Buffer out = device.zeros({1000});
   Command command;
   {
@@ -485,7 +485,7 @@ TEST_F(PipelineRuns, The_pipeline_may_go_while_it_runs) {
   EXPECT_EQ(out.read<float>()[0], 1);
 }
 
-TEST_F(PipelineRuns, A_device_with_named_commands_goes_with_its_last_handle) {
+TEST_F(PipelineRuns, A_device_with_named_commands_is_destroyed_with_its_last_handle) {
   std::weak_ptr<int> alive;
   {
     const Device simulated = Device::simulated({.workers = 1});
@@ -499,7 +499,7 @@ TEST_F(PipelineRuns, A_device_with_named_commands_goes_with_its_last_handle) {
   EXPECT_TRUE(alive.expired());
 }
 
-TEST_F(PipelineRuns, Times_of_the_last_run) {
+TEST_F(PipelineRuns, Last_run_has_the_times_of_each_stage) {
   EXPECT_EQ(pipeline.last_run().run, 0U);
   pipeline.call("nap", [] { std::this_thread::sleep_for(5ms); }, {}, {b}).add("neg", {b}, c);
   pipeline.run();
@@ -516,7 +516,7 @@ TEST_F(PipelineRuns, Times_of_the_last_run) {
   EXPECT_EQ(pipeline.last_run().run, 2U);
 }
 
-TEST_F(PipelineRuns, Of_tiny_runs_one_in_64_is_timed) {
+TEST_F(PipelineRuns, One_tiny_run_in_64_is_timed) {
   pipeline.add("relu", {a}, b).add("neg", {b}, c);
   pipeline.compile();
   for (int i = 0; i < 65; ++i) pipeline.run();
@@ -526,7 +526,7 @@ TEST_F(PipelineRuns, Of_tiny_runs_one_in_64_is_timed) {
   EXPECT_GE(times.stages[1].start, times.stages[0].start);
 }
 
-TEST_F(PipelineRuns, Coroutines_await_them) {
+TEST_F(PipelineRuns, Coroutines_can_await_a_run) {
   struct Task {
     struct promise_type {
       Task get_return_object() { return {}; }
@@ -549,9 +549,9 @@ TEST_F(PipelineRuns, Coroutines_await_them) {
   while (steps < 2) std::this_thread::yield();
 }
 
-// How many allocations 100 replays make, after some to warm up: the fewest of ten times. With several threads a node
-// may get a role that it never had and make room for it, the later the busier the machine is; what each replay
-// allocates is there every time.
+// How many allocations 100 replays make after a warm-up: the minimum of ten attempts. With several threads a work item
+// may get a role it never had and grow its capacity, later on a busier machine; what each replay allocates shows in
+// every attempt.
 std::size_t allocations_of(Pipeline& pipeline, const Bindings& bindings, bool one_by_one) {
   std::vector<Command> commands(100);
   const auto replay = [&] {
@@ -574,7 +574,7 @@ std::size_t allocations_of(Pipeline& pipeline, const Bindings& bindings, bool on
 
 TEST_F(PipelineRuns, Replays_allocate_nothing) {
   if (test::is_sanitized || device.info().backend != "cpu") GTEST_SKIP();
-  for (const std::int64_t side : {2, 40}) {  // done on the spot; handed over
+  for (const std::int64_t side : {2, 40}) {  // inline; handed to a worker
     Pipeline many(device);
     const Shape shape{side, side, 4};
     const Buffer in = many.slot("in", shape, u8);
@@ -593,7 +593,7 @@ TEST_F(PipelineRuns, Replays_allocate_nothing) {
   }
 }
 
-// How many allocations planning so many stages makes: each of the stages reads what the one before it wrote.
+// How many allocations planning this many stages makes; each stage reads what the previous one wrote.
 std::size_t planning_allocations(const Device& device, const std::string& kernel, int stages, int barrier_every) {
   Pipeline pipeline(device);
   const Shape shape{8, 8};
@@ -609,11 +609,11 @@ std::size_t planning_allocations(const Device& device, const std::string& kernel
   return test::allocations() - before;
 }
 
-TEST_F(PipelineRuns, Planning_takes_as_much_a_stage_whatever_their_number) {
+TEST_F(PipelineRuns, Planning_cost_per_stage_does_not_depend_on_their_number) {
   if (test::is_sanitized) GTEST_SKIP();
   for (const std::string kernel : {"relu", "gaussian_blur", "softmax"}) {
     for (const int barrier_every : {1, 10, 1'000'000}) {
-      planning_allocations(device, kernel, 1, 1);  // what the first use of a kernel takes
+      planning_allocations(device, kernel, 1, 1);  // the first use of a kernel allocates more
       const std::size_t few = planning_allocations(device, kernel, 100, barrier_every);
       EXPECT_LT(planning_allocations(device, kernel, 400, barrier_every), 5 * few) << kernel << ", " << barrier_every;
     }

@@ -37,7 +37,7 @@ Buffer counting(const Shape& shape) {
   return device().buffer<float>(values, shape);
 }
 
-// How many programs `calls` makes the compiler see.
+// How many programs `calls` compiles.
 template <class Calls>
 std::uint64_t compilations_of(Calls&& calls) {
   const std::uint64_t before = compilations();
@@ -63,7 +63,7 @@ TEST(KernelCalls, Same_shape_calls_of_a_pointwise_kernel_share_one_program) {
             1U);
 }
 
-TEST(KernelCalls, Axes_that_all_operands_step_through_alike_are_one) {
+TEST(KernelCalls, Axes_that_all_operands_traverse_alike_are_merged) {
   const auto kernel = tile::kernel("bias", [](tile::Out<float> z, tile::In<float> x, tile::In<float> b) {
     z.store(load_like(x, z) + 16 * load_like(b, z));
   });
@@ -98,7 +98,7 @@ TEST(KernelCalls, Broadcasting_is_as_in_NumPy) {
                [&] { device().run("elementwise_add", {counting({1, 3}), counting({3})}, device().empty({2, 3})); });
 }
 
-TEST(KernelCalls, A_kernel_that_asks_for_the_rank_gets_that_of_the_call) {
+TEST(KernelCalls, A_kernel_that_asks_for_its_rank_sees_the_rank_of_the_call) {
   const auto kernel = tile::kernel(
       "ranked", [](tile::Out<float> z, tile::In<float> x) { z.store(load_like(x, z) * static_cast<float>(z.rank())); });
   for (const Shape& shape : {Shape{2, 2, 3}, Shape{12}, Shape{3, 4}, Shape{2, 2, 3}, Shape{12}}) {
@@ -108,7 +108,7 @@ TEST(KernelCalls, A_kernel_that_asks_for_the_rank_gets_that_of_the_call) {
   }
 }
 
-TEST(KernelCalls, A_kernel_that_knows_where_it_is_keeps_its_axes) {
+TEST(KernelCalls, A_kernel_that_uses_indices_keeps_its_axes) {
   const auto kernel = tile::kernel("rows", [](tile::Out<float> z, tile::In<float> x) {
     z.store(load_like(x, z) + 100 * tile::cast<float>(z.index(0)));
   });
@@ -117,8 +117,8 @@ TEST(KernelCalls, A_kernel_that_knows_where_it_is_keeps_its_axes) {
   EXPECT_EQ(z.read<float>(), (std::vector<float>{1, 2, 3, 104, 105, 106}));
 }
 
-// What it computes is pointwise, so that its axes could be merged; but it is written for two of them.
-TEST(KernelCalls, Bytes_that_come_of_wider_numbers_are_summed_as_bytes) {
+// It is pointwise, so its axes could be merged, but it is written for rank 2.
+TEST(KernelCalls, Bytes_converted_from_wider_integers_are_summed_as_bytes) {
   const auto kernel = tile::kernel("sum_of_bytes", [](tile::Out<std::uint32_t> z, tile::In<std::uint32_t> x) {
     const tile::Tile byte = tile::cast<std::uint32_t>(tile::cast<std::uint8_t>(load_like(x, z)));
     z.store(byte + byte * 7 + byte * 2);
@@ -131,7 +131,7 @@ TEST(KernelCalls, Bytes_that_come_of_wider_numbers_are_summed_as_bytes) {
   device().run(kernel, {x}, z);
   const std::vector<std::uint32_t> found = z.read<std::uint32_t>();
   for (std::size_t i = 0; i < numbers.size(); ++i) {
-    const std::uint32_t byte = std::min(numbers[i], 255U);  // a conversion saturates
+    const std::uint32_t byte = std::min(numbers[i], 255U);  // conversions saturate
     ASSERT_EQ(found[i], 10 * byte) << numbers[i];
   }
 }
@@ -156,7 +156,7 @@ TEST(KernelCalls, A_kernel_that_is_written_for_its_rank_keeps_it) {
   }
 }
 
-TEST(KernelCalls, A_kernel_takes_extents_of_1_as_it_takes_any_other) {
+TEST(KernelCalls, Extents_of_1_are_treated_like_any_other) {
   const auto reshaped = tile::kernel("reshaped", [](tile::Out<float> z, tile::In<float> x) {
     const auto t = load_like(x, z);
     const auto rows = tile::reshape(reduce_sum(t, 1), {z.tile_dim(0)});
@@ -219,7 +219,7 @@ TEST(KernelCalls, The_same_program_in_two_kernels_is_compiled_once) {
 
 // ---- plans
 
-// A kernel of the library's own kind that counts its plans.
+// A kernel like the built-in ones that counts how often it is planned.
 const kernels::Kernel& planned(std::string name, std::atomic<int>& plans, bool only_scalars_vary) {
   kernels::Kernel kernel;
   kernel.name = std::move(name);
@@ -255,7 +255,7 @@ TEST(KernelCalls, A_call_that_is_equal_to_an_earlier_one_is_not_planned_again) {
   EXPECT_EQ(plans, 4);
 }
 
-TEST(KernelCalls, A_kernel_of_which_only_scalars_vary_is_planned_once_for_a_type) {
+TEST(KernelCalls, A_kernel_of_which_only_scalars_vary_is_planned_once_per_type) {
   static std::atomic<int> plans{0};
   const std::string name = planned("counted_ready", plans, true).name;
   for (int i = 1; i < 8; ++i) {
@@ -266,7 +266,7 @@ TEST(KernelCalls, A_kernel_of_which_only_scalars_vary_is_planned_once_for_a_type
   EXPECT_EQ(plans, 1);
 }
 
-TEST(KernelCalls, Ever_new_calls_do_not_fill_the_memory) {
+TEST(KernelCalls, Ten_thousand_distinct_calls_are_right) {
   const Buffer x = device().buffer<std::int32_t>({3}), z = device().zeros({1}, s32);
   for (int factor = 0; factor < 10'000; ++factor) device().run("scale", {x}, z, {{"factor", factor}});
   EXPECT_EQ(z.read<std::int32_t>()[0], 3 * 9'999);
@@ -341,7 +341,7 @@ TEST(KernelCalls, A_mistake_in_a_kernel_is_the_commands_failure) {
   expect_error(Errc::invalid_kernel, "[forgetful] ", [&] { command.wait(); });
 }
 
-TEST(KernelCalls, Without_elements_there_is_nothing_to_do) {
+TEST(KernelCalls, A_call_without_elements_does_nothing) {
   EXPECT_EQ(compilations_of([&] {
               const auto kernel = tile::kernel(
                   "nothing", [](tile::Out<float> z, tile::In<float> x) { z.store(load_like(x, z) * 0.4375F); });
@@ -468,7 +468,7 @@ TEST(KernelCalls, A_kernel_that_many_threads_call_at_once_is_compiled_once) {
   }
 }
 
-// The CPU with a compiler that takes its time, and that may fail.
+// The CPU with a compiler that is slow and may fail.
 class SlowCompiler final : public driver::Driver {
  public:
   std::atomic<bool> may_compile{false};
@@ -516,7 +516,7 @@ TEST(KernelCalls, Submit_does_not_wait_for_the_compiler) {
   slow.driver->may_compile.notify_all();
   second.wait();
   EXPECT_EQ(z.read<float>(), (std::vector<float>{1, 0}));
-  EXPECT_EQ(slow.device->submit("relu", {x}, z).poll(), Status::completed);  // small, and ready: done at once
+  EXPECT_EQ(slow.device->submit("relu", {x}, z).poll(), Status::completed);  // small and compiled: runs inline
 }
 
 TEST(KernelCalls, A_failed_compilation_is_the_commands_failure_and_is_tried_again) {

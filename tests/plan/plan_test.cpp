@@ -17,7 +17,7 @@ using test::expect_error;
 using Kind = GraphBuffer::Kind;
 using Numbers = std::vector<std::size_t>;
 
-// A graph by hand: buffers of so many bytes, and stages that read and write them.
+// A hand-written graph: buffers of given sizes, and stages that read and write them.
 struct Sketch {
   Graph graph;
 
@@ -41,11 +41,11 @@ struct Sketch {
   Plan plan() const { return plan_of(graph, groups_of(graph, {}, {})); }
 };
 
-TEST(Plan, A_group_waits_for_those_that_touch_its_buffers) {
+TEST(Plan, A_group_waits_for_groups_that_touch_its_buffers) {
   Sketch sketch;
   const std::size_t a = sketch.buffer(Kind::own, 4), b = sketch.buffer(Kind::own, 4), c = sketch.buffer(Kind::own, 4);
   sketch.stage({a}, {b});     // 0
-  sketch.stage({a}, {c});     // 1: shares only what both read
+  sketch.stage({a}, {c});     // 1: both only read a
   sketch.stage({b}, {b});     // 2: after 0
   sketch.stage({}, {a});      // 3: after its readers
   sketch.stage({b, c}, {a});  // 4
@@ -59,7 +59,7 @@ TEST(Plan, A_group_waits_for_those_that_touch_its_buffers) {
   EXPECT_TRUE(plan.groups[4].is_last);
 }
 
-TEST(Plan, A_barrier_is_between_what_shares_nothing) {
+TEST(Plan, A_barrier_orders_groups_that_share_nothing) {
   Sketch sketch;
   const std::size_t a = sketch.buffer(Kind::own, 4), b = sketch.buffer(Kind::own, 4), c = sketch.buffer(Kind::own, 4);
   sketch.barrier();        // 0: with nothing before it
@@ -97,7 +97,7 @@ TEST(Plan, Temporaries_of_independent_branches_do_not_share) {
   const std::size_t s = sketch.buffer(Kind::temporary, 100), t = sketch.buffer(Kind::temporary, 100);
   sketch.stage({}, {s});
   sketch.stage({s}, {a});
-  sketch.stage({}, {t});  // could begin at once: it must not wait for the first branch
+  sketch.stage({}, {t});  // could start at once: it must not wait for the first branch
   sketch.stage({t}, {b});
   EXPECT_EQ(sketch.plan().places.size(), 2U);
 }
@@ -111,7 +111,7 @@ TEST(Plan, Sharing_never_makes_a_group_wait) {
       buffers.push_back(sketch.buffer(random.below(3) == 0 ? Kind::own : Kind::temporary,
                                       static_cast<std::int64_t>(random.below(64))));
     }
-    Numbers written;  // what may be read
+    Numbers written;  // what has been written
     for (int i = 0; i < 20; ++i) {
       if (random.below(12) == 0) sketch.barrier();
       Numbers inputs;
@@ -120,7 +120,7 @@ TEST(Plan, Sharing_never_makes_a_group_wait) {
       sketch.stage(inputs, {output});
       written.push_back(output);
     }
-    // The same stages with the places instead of the temporaries have the same order.
+    // Replacing temporaries by the memory they share does not change the order.
     const Plan plan = sketch.plan();
     Sketch placed = sketch;
     const std::size_t first = placed.graph.buffers.size();
@@ -150,7 +150,7 @@ TEST(Plan, Sharing_never_makes_a_group_wait) {
   }
 }
 
-TEST(Plan, A_temporary_that_is_read_first_is_a_problem_and_one_that_nobody_reads_a_warning) {
+TEST(Plan, Reading_an_unwritten_temporary_is_a_problem_and_never_reading_one_a_warning) {
   Sketch sketch;
   const std::size_t s = sketch.buffer(Kind::temporary, 4), t = sketch.buffer(Kind::temporary, 4);
   sketch.stage({s}, {t});
@@ -195,7 +195,7 @@ TEST(Plan, A_group_uses_no_more_buffers_than_the_device_takes) {
   EXPECT_NE(groups.back().reason.find("the device takes 6 at once"), std::string::npos) << groups.back().reason;
 }
 
-// Stages of one kernel, each of which reads what the one before it wrote.
+// Stages of one kernel; each reads what the previous one wrote.
 Sketch chain(const std::string& kernel, int stages) {
   Sketch sketch;
   std::size_t last = sketch.buffer(Kind::own, 4096);
@@ -214,7 +214,7 @@ Sketch chain(const std::string& kernel, int stages) {
 TEST(Plan, A_long_chain_is_several_groups_of_bounded_size) {
   const auto expect_groups = [](const std::string& kernel, std::size_t most, const std::string& reason) {
     const std::vector<Group> groups = groups_of(chain(kernel, 100).graph, {}, {});
-    std::size_t next = 0;  // the stages are there in their order
+    std::size_t next = 0;  // stages keep their order
     for (const Group& group : groups) {
       EXPECT_LE(group.stages.size(), most) << kernel;
       for (const std::size_t stage : group.stages) EXPECT_EQ(stage, next++) << kernel;
@@ -227,7 +227,7 @@ TEST(Plan, A_long_chain_is_several_groups_of_bounded_size) {
   expect_groups("gaussian_blur", 8, "no more than 8 stages that read around each point are one launch");
 }
 
-TEST(Plan, Stages_that_are_alike_share_what_was_found_out_about_the_first) {
+TEST(Plan, Similar_stages_are_analysed_once) {
   int traced = 0;
   kernels::Kernel counted = kernels::find("neg");
   counted.name = "counted";
@@ -242,7 +242,7 @@ TEST(Plan, Stages_that_are_alike_share_what_was_found_out_about_the_first) {
   Sketch sketch = chain("neg", 100);
   for (GraphStage& stage : sketch.graph.stages) stage.kernel = &counted;
   groups_of(sketch.graph, {}, {});
-  EXPECT_EQ(traced, 2);  // as it is, and over merged axes
+  EXPECT_EQ(traced, 2);  // once as it is, once over merged axes
 }
 
 TEST(Plan, A_stage_tells_fusion_its_plan_and_its_program) {

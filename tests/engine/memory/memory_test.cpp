@@ -26,7 +26,7 @@ using test::expect_error;
 using test::expect_same;
 using Bytes = std::vector<std::uint8_t>;
 
-// A device of its own counts from zero.
+// Each test has its own device, whose statistics start at zero.
 class Memory : public testing::Test {
  protected:
   Buffer bytes(std::size_t count) const { return device.empty({count}, u8); }
@@ -48,7 +48,7 @@ TEST_F(Memory, A_new_device_uses_nothing_and_has_a_limit) {
   expect_same(memory, {.limit = memory.limit});
 }
 
-TEST_F(Memory, Every_number_is_exact) {
+TEST_F(Memory, Every_statistic_is_exact) {
   const std::size_t limit = device.memory().limit;
   Buffer a = device.zeros({100});
   const std::size_t first = MemoryPool::block_size(400);
@@ -82,7 +82,7 @@ TEST_F(Memory, A_block_serves_all_sizes_of_its_class) {
   EXPECT_EQ(device.memory().allocations, 1U);
 }
 
-TEST_F(Memory, As_many_blocks_are_kept_as_were_in_use_together) {
+TEST_F(Memory, The_pool_retains_as_many_blocks_as_were_in_use_at_once) {
   for (int round = 0; round < 10; ++round) {
     std::vector<Buffer> buffers;
     for (std::size_t i = 0; i < 20; ++i) buffers.push_back(bytes(i * 1000));
@@ -91,13 +91,13 @@ TEST_F(Memory, As_many_blocks_are_kept_as_were_in_use_together) {
   EXPECT_EQ(device.memory().in_use, 0U);
 }
 
-TEST_F(Memory, A_buffer_of_no_bytes_is_a_buffer) {
+TEST_F(Memory, A_buffer_of_zero_bytes_works) {
   const Buffer nothing = bytes(0);
   EXPECT_EQ(device.memory().in_use, 0U);
   EXPECT_EQ(device.memory().buffers, 1U);
 }
 
-TEST_F(Memory, Handles_and_views_take_none) {
+TEST_F(Memory, Handles_and_views_use_no_device_memory) {
   Buffer buffer = bytes(100);
   Buffer copy = buffer;
   Buffer view = buffer.reshape({10, 10});
@@ -108,7 +108,7 @@ TEST_F(Memory, Handles_and_views_take_none) {
   EXPECT_EQ(device.memory().in_use, 0U);
 }
 
-TEST_F(Memory, A_command_keeps_the_memory_of_its_buffers_until_it_is_over) {
+TEST_F(Memory, A_command_keeps_the_memory_of_its_buffers_until_it_has_finished) {
   Buffer in = bytes(1000);
   Buffer out = bytes(1000);
   const Command command = device.submit("copy", {in}, out);
@@ -131,7 +131,7 @@ TEST_F(Memory, Synchronize_waits_for_the_memory_of_cancelled_commands) {
   device.synchronize();
   EXPECT_EQ(device.memory().in_use, 0U);
 
-  // What waits for something that is not over keeps its memory, and nobody waits for that.
+  // A cancelled command whose predecessors have not finished keeps its memory; synchronize does not wait for it.
   Buffer gate = device.zeros({10});
   std::optional<Mapped<float>> view = gate.map<float>();
   submit_and_cancel(gate);
@@ -141,7 +141,7 @@ TEST_F(Memory, Synchronize_waits_for_the_memory_of_cancelled_commands) {
   device.synchronize();
   EXPECT_EQ(device.memory().in_use, 40U);
 
-  // A run of a pipeline, of which no stage has started.
+  // A pipeline run of which no stage has started.
   {
     const Buffer in = device.zeros({10});
     Pipeline pipeline(device, {.fuse = false});
@@ -153,7 +153,7 @@ TEST_F(Memory, Synchronize_waits_for_the_memory_of_cancelled_commands) {
   EXPECT_EQ(device.memory().in_use, 40U);
 }
 
-TEST_F(Memory, A_limit_can_be_set_and_is_told) {
+TEST_F(Memory, A_limit_can_be_set_and_read) {
   const Buffer buffer = bytes(64);
   for (const std::size_t limit : {std::size_t{64}, std::size_t{1} << 20, std::numeric_limits<std::size_t>::max()}) {
     device.set_memory_limit(limit);
@@ -168,14 +168,14 @@ TEST_F(Memory, A_limit_below_what_is_in_use_is_refused) {
   expect_same(device.memory(), before);
 }
 
-TEST_F(Memory, A_limit_below_what_is_kept_gives_that_back) {
+TEST_F(Memory, Lowering_the_limit_frees_unused_blocks) {
   const Buffer stays = bytes(1024);
   bytes(4096);
   device.set_memory_limit(2048);
   EXPECT_EQ(device.memory().reserved, 1024U);
 }
 
-TEST_F(Memory, Nothing_is_given_beyond_the_limit) {
+TEST_F(Memory, Nothing_is_allocated_beyond_the_limit) {
   device.set_memory_limit(640);
   std::vector<Buffer> buffers;
   for (int i = 0; i < 10; ++i) buffers.push_back(bytes(64));
@@ -186,7 +186,7 @@ TEST_F(Memory, Nothing_is_given_beyond_the_limit) {
   EXPECT_NO_THROW(bytes(64));
 }
 
-TEST_F(Memory, A_refusal_leaves_the_room_usable_to_the_last_byte) {
+TEST_F(Memory, After_a_refusal_the_limit_is_usable_to_the_last_byte) {
   device.set_memory_limit(64'000);
   const Buffer first = bytes(40'000);
   const std::size_t room = 64'000 - device.memory().reserved;
@@ -203,17 +203,17 @@ TEST_F(Memory, Any_limit_is_usable_to_the_last_byte) {
   EXPECT_NO_THROW(bytes(1001));
 }
 
-TEST_F(Memory, A_block_of_an_odd_size_goes_back_to_the_device) {
+TEST_F(Memory, A_block_of_an_odd_size_is_returned_to_the_device) {
   device.set_memory_limit(64'000);
   for (int i = 0; i < 3; ++i) {
-    const Buffer odd = bytes(63'900);  // its class would be larger than the limit
+    const Buffer odd = bytes(63'900);  // its size class would exceed the limit
     EXPECT_LE(device.memory().reserved, 64'000U);
   }
   const Buffer first = bytes(32'000);
   EXPECT_NO_THROW(bytes(25'000));
 }
 
-TEST_F(Memory, What_is_kept_makes_room_for_another_size) {
+TEST_F(Memory, Unused_blocks_make_space_for_another_size) {
   device.set_memory_limit(8192);
   bytes(8192);
   const Buffer other = bytes(100);
@@ -221,7 +221,7 @@ TEST_F(Memory, What_is_kept_makes_room_for_another_size) {
   EXPECT_LE(device.memory().reserved, 8192U);
 }
 
-TEST_F(Memory, A_refusal_keeps_what_was_kept) {
+TEST_F(Memory, A_refusal_leaves_unused_blocks_in_the_pool) {
   const Buffer stays = bytes(1000);
   bytes(5000);
   expect_refused(std::size_t{1} << 62);
@@ -235,7 +235,7 @@ TEST_F(Memory, A_device_without_memory_refuses_and_changes_nothing) {
   expect_refused(std::size_t{1} << 62);
 }
 
-TEST_F(Memory, Trimming_gives_back_what_no_buffer_uses) {
+TEST_F(Memory, Trimming_returns_unused_blocks_to_the_device) {
   const Buffer stays = bytes(1024);
   bytes(2048);
   bytes(4096);
@@ -276,7 +276,7 @@ TEST_F(Memory, A_block_wastes_an_eighth_or_less_than_a_cache_line) {
   }
 }
 
-TEST_F(Memory, Blocks_have_eight_sizes_a_doubling) {
+TEST_F(Memory, There_are_eight_block_sizes_per_doubling) {
   for (std::size_t from = 512; from < (std::size_t{1} << 40); from *= 2) {
     std::set<std::size_t> sizes;
     for (std::size_t i = 1; i <= 512; ++i) sizes.insert(MemoryPool::block_size(from + from / 512 * i));
@@ -308,7 +308,7 @@ TEST(SimulatedMemory, The_chosen_allocation_fails_and_no_other) {
   }
 }
 
-TEST(SimulatedMemory, The_chosen_allocation_fails_also_when_blocks_are_kept) {
+TEST(SimulatedMemory, The_chosen_allocation_fails_even_if_a_block_could_be_reused) {
   const Device device = Device::simulated({.workers = 0, .out_of_memory_at_allocation = 2});
   device.zeros({10});
   expect_error(Errc::out_of_memory, "f32[1000]", [&] { device.zeros({1000}); });
@@ -378,7 +378,7 @@ TEST_P(SharedMemory, Threads_that_compete_for_the_limit_never_exceed_it) {
   device.set_memory_limit(old_limit);
 }
 
-TEST_P(SharedMemory, Memory_of_dropped_buffers_is_free_when_their_last_command_is_over) {
+TEST_P(SharedMemory, Memory_of_dropped_buffers_is_free_when_their_last_command_has_finished) {
   on_threads([&](std::size_t) {
     std::optional<Command> last;
     for (int i = 0; i < 100; ++i) {
@@ -394,8 +394,8 @@ TEST_P(SharedMemory, Memory_of_dropped_buffers_is_free_when_their_last_command_i
   EXPECT_EQ(device.memory().buffers, before.buffers);
 }
 
-// The thread that ends a command may have to see to the one behind it when the callbacks have returned: they do not
-// wait for that.
+// The thread that finishes a command may have to retire the next one after the callbacks have returned, so callbacks do
+// not wait for that.
 TEST_P(SharedMemory, A_callback_may_synchronize_ahead_of_a_cancelled_command) {
   for (int i = 0; i < 50; ++i) {
     Buffer a = device.zeros({20'000});

@@ -1,4 +1,4 @@
-// The trace, read back by a JSON parser that is not ours.
+// The trace, read back with an independent JSON parser.
 #include <tessera/tessera.hpp>
 
 #include "support/expect_error.hpp"
@@ -45,7 +45,7 @@ class Trace : public ::testing::Test {
   }
 };
 
-TEST_F(Trace, Every_command_is_in_it_with_its_times_and_what_it_waited_for) {
+TEST_F(Trace, Records_every_command_with_its_times_and_dependencies) {
   Buffer a = device.zeros({2000});
   const Buffer b = device.zeros({2000});
   Command first;
@@ -63,7 +63,7 @@ TEST_F(Trace, Every_command_is_in_it_with_its_times_and_what_it_waited_for) {
   const Command refused = device.submit("relu", {}, b);
   trace::stop();
   EXPECT_FALSE(trace::is_on());
-  device.run("relu", {a}, b);  // not any more
+  device.run("relu", {a}, b);  // not recorded
 
   const auto found = commands();
   ASSERT_TRUE(found.contains(first.id()));
@@ -93,7 +93,7 @@ TEST_F(Trace, Threads_have_names) {
   EXPECT_NE(names.find("worker "), std::string::npos) << names;
 }
 
-TEST_F(Trace, A_cancelled_command_is_in_it) {
+TEST_F(Trace, Records_cancelled_commands) {
   Buffer a = device.zeros({4});
   trace::start(file);
   Command cancelled;
@@ -117,7 +117,7 @@ TEST_F(Trace, The_environment_traces_a_whole_process) {
   const std::string job = " --gtest_filter=TraceChild.* >/dev/null 2>&1";
   ASSERT_EQ(std::system(("TESSERA_TRACE='" + file.string() + "' '" + self + "'" + job).c_str()), 0);
   EXPECT_EQ(commands().at(1).at("name"), "fill");
-  // A file that cannot be written is an error of the first device, and the process goes on.
+  // A file that cannot be written is an error when the first device is opened; the process goes on.
   EXPECT_NE(std::system(("TESSERA_TRACE=/nowhere/t.json '" + self + "'" + job).c_str()), 0);
 }
 
@@ -143,7 +143,7 @@ class BadTrace : public testing::Test {
       std::filesystem::temp_directory_path() / ("tessera_bad_trace_" + std::to_string(getpid()));
 };
 
-TEST_F(BadTrace, A_file_that_cannot_be_written_is_refused) {
+TEST_F(BadTrace, A_file_that_cannot_be_written_is_an_error) {
   const std::filesystem::path missing = folder / "missing" / "trace.json";
   expect_error(Errc::io_error, missing.string(), [&] { trace::start(missing); });
   expect_error(Errc::io_error, folder.string(), [&] { trace::start(folder); });
@@ -152,12 +152,12 @@ TEST_F(BadTrace, A_file_that_cannot_be_written_is_refused) {
   EXPECT_FALSE(std::filesystem::exists(missing));
 }
 
-TEST_F(BadTrace, A_full_disk_is_refused) {
+TEST_F(BadTrace, A_full_disk_is_an_error) {
   expect_error(Errc::io_error, "/dev/full", [] { trace::start("/dev/full"); });
   EXPECT_FALSE(trace::is_on());
 }
 
-TEST_F(BadTrace, A_refused_start_lets_the_record_before_it_go_on) {
+TEST_F(BadTrace, A_failed_start_leaves_the_current_trace_running) {
   trace::start(folder / "trace.json");
   expect_error(Errc::io_error, "missing", [&] { trace::start(folder / "missing" / "trace.json"); });
   EXPECT_TRUE(trace::is_on());
@@ -166,7 +166,7 @@ TEST_F(BadTrace, A_refused_start_lets_the_record_before_it_go_on) {
   EXPECT_NE(contents(folder / "trace.json").find("\"fill\""), std::string::npos);
 }
 
-TEST_F(BadTrace, Can_be_started_after_a_refused_start) {
+TEST_F(BadTrace, Can_be_started_after_a_failed_start) {
   expect_error(Errc::io_error, "missing", [&] { trace::start(folder / "missing" / "trace.json"); });
   trace::start(folder / "trace.json");
   run_a_command();
@@ -174,7 +174,7 @@ TEST_F(BadTrace, Can_be_started_after_a_refused_start) {
   EXPECT_NE(contents(folder / "trace.json").find("\"fill\""), std::string::npos);
 }
 
-TEST_F(BadTrace, Stopping_what_is_not_on_does_nothing) {
+TEST_F(BadTrace, Stopping_without_a_trace_does_nothing) {
   EXPECT_NO_THROW(trace::stop());
   EXPECT_FALSE(trace::is_on());
 }
