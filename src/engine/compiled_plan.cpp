@@ -147,18 +147,18 @@ bool find_wrong_params(const PipelineGraph& graph, std::size_t number, const std
 
 // What is wrong with the types and shapes of a kernel stage's operands. Whether something is.
 bool find_wrong_operands(const PipelineStage& stage, std::size_t number, std::vector<Problem>& problems) {
-  kernels::Complaints complaints;
+  kernels::Diagnostics diagnostics;
   try {
     plan::StageCall(stage, stage.params).plan();
   } catch (const Error& error) {
     // Having gone on in spite of a mistake, a plan may stumble over what follows from it.
     const bool is_of_kernel = error.message().starts_with(text("[", stage.kernel->name, "]"));
-    if (is_of_kernel || complaints.all().empty()) complaints.add(error);
+    if (is_of_kernel || diagnostics.errors().empty()) diagnostics.add(error);
   }
-  for (const Error& error : complaints.all()) {
+  for (const Error& error : diagnostics.errors()) {
     problems.push_back({number, error.code(), without_name(error.what(), stage.label)});
   }
-  return !complaints.all().empty();
+  return !diagnostics.errors().empty();
 }
 
 // All that is wrong with a stage that cannot be compiled: its parameters, the number of its inputs, their types and
@@ -205,7 +205,7 @@ CompiledGroup compile_fused(DeviceState& device, const PipelineGraph& graph, con
 }
 
 // The plan of a kernel stage's call for these values of the parameters.
-kernels::Plan call_plan(const PipelineGraph& graph, std::size_t number, const std::vector<Value>& values) {
+kernels::Lowering call_plan(const PipelineGraph& graph, std::size_t number, const std::vector<Value>& values) {
   const PipelineStage& stage = graph.stages[number];
   const Params params = substituted(stage.params, graph, values);
   return plan::StageCall(stage, params).plan();
@@ -233,8 +233,8 @@ std::optional<Scalars> fused_scalars(const PipelinePlan& plan, const plan::Group
   for (const plan::FusedProgram::Scalar& scalar : of_program) scalars.push_back(scalar.bits);
   for (const std::size_t stage : group.stages) {
     if (!plan.forms[stage]) continue;
-    kernels::Plan call = call_plan(plan.graph, stage, values);
-    const std::vector<kernels::Plan::Scalar> given = std::move(call.scalars);
+    kernels::Lowering call = call_plan(plan.graph, stage, values);
+    const std::vector<kernels::Lowering::Scalar> given = std::move(call.scalars);
     if (plan::StageForm(std::move(call)) != *plan.forms[stage]) return std::nullopt;  // another form has others
     for (std::size_t i = 0; i < scalars.size(); ++i) {
       if (of_program[i].stage == stage) scalars[i] = given[of_program[i].number].bits();

@@ -194,18 +194,18 @@ DType computed_in(const TextKernel& kernel, const Call& call) {
   return allows && fits ? dtype : DType::f64;
 }
 
-Plan plan_of(const std::shared_ptr<const TextKernel>& kernel, const Call& call) {
+Lowering lower_user_kernel(const std::shared_ptr<const TextKernel>& kernel, const Call& call) {
   for (std::size_t i = 0; i < call.inputs.size(); ++i) check_dtype(call, i, call.output.dtype);
   const DType type = computed_in(*kernel, call);
-  Plan plan = pointwise_plan(call, [kernel, type] {
+  Lowering lowering = pointwise_lowering(call, [kernel, type] {
     const tile::Output z;
     z.store(tile::round_cast(Evaluation(type).run(kernel->expression), z.dtype()));
   });
-  plan.variant = to_string(type);
-  plan.only_scalars_vary = is_float(call.output.dtype);
+  lowering.variant = to_string(type);
+  lowering.only_scalars_vary = is_float(call.output.dtype);
   for (std::size_t i = 0; i < kernel->params.size(); ++i)
-    plan.scalars.push_back({kernel->params[i], type, call.arguments[i]});
-  return plan;
+    lowering.scalars.push_back({kernel->params[i], type, call.arguments[i]});
+  return lowering;
 }
 
 void check_names(std::string_view kernel, std::span<const std::string> inputs, std::span<const std::string> params) {
@@ -245,8 +245,8 @@ Kernel from_text(std::string_view name, std::vector<std::string> inputs, std::st
   made.inputs = std::move(inputs);
   made.dtypes.assign(std::begin(all_dtypes), std::end(all_dtypes));
   made.documentation = expression;
-  made.plan = [kernel = std::shared_ptr<const TextKernel>(std::move(kernel))](const Call& call) {
-    return plan_of(kernel, call);
+  made.lower = [kernel = std::shared_ptr<const TextKernel>(std::move(kernel))](const Call& call) {
+    return lower_user_kernel(kernel, call);
   };
   return made;
 }

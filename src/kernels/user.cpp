@@ -34,10 +34,10 @@ ParamSpec scalar_spec(const Parameter& parameter) {
   return spec;
 }
 
-Plan plan_of(const tile::Kernel::State& kernel, const Call& call) {
-  Plan plan = plain_plan(call, kernel.body);
-  plan.is_unknown = true;
-  plan.only_scalars_vary = true;
+Lowering lower_user_kernel(const tile::Kernel::State& kernel, const Call& call) {
+  Lowering lowering = plain_lowering(call, kernel.body);
+  lowering.is_unknown = true;
+  lowering.only_scalars_vary = true;
   std::size_t input = 0, scalar = 0;
   for (const Parameter& parameter : kernel.parameters) {
     switch (parameter.kind) {
@@ -48,11 +48,11 @@ Plan plan_of(const tile::Kernel::State& kernel, const Call& call) {
         check_dtype(call, input++, parameter.dtype);
         break;
       case Parameter::Kind::scalar:
-        plan.scalars.push_back({parameter.name, parameter.dtype, call.arguments[scalar++]});
+        lowering.scalars.push_back({parameter.name, parameter.dtype, call.arguments[scalar++]});
         break;
     }
   }
-  return plan;
+  return lowering;
 }
 
 }  // namespace
@@ -75,7 +75,7 @@ Kernel from_tile_kernel(const tile::Kernel& kernel) {
         break;
     }
   }
-  made.plan = [state](const Call& call) { return plan_of(*state, call); };
+  made.lower = [state](const Call& call) { return lower_user_kernel(*state, call); };
   return made;
 }
 
@@ -96,20 +96,21 @@ const Kernel& of(const tile::Kernel& kernel) {
   return *found;
 }
 
-ir::Program trace(const Call& call, const Plan& plan, const std::vector<std::vector<std::int64_t>>& dims) {
+ir::Program trace(const Call& call, const Lowering& lowering, const std::vector<std::vector<std::int64_t>>& dims) {
   std::vector<ir::Buffer> buffers = {{"output", ir::type_of(call.output.dtype), dims[0]}};
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     const std::string& name = call.kernel.inputs[i];
     buffers.push_back({name.empty() ? text("input ", i) : name, ir::type_of(call.inputs[i].dtype), dims[i + 1]});
   }
   std::vector<ir::Scalar> scalars;
-  scalars.reserve(plan.scalars.size());
-  for (const Plan::Scalar& scalar : plan.scalars) {
+  scalars.reserve(lowering.scalars.size());
+  for (const Lowering::Scalar& scalar : lowering.scalars) {
     scalars.push_back({std::string(scalar.name), ir::type_of(scalar.dtype)});
   }
   try {
-    ir::Program program = tile::trace(call.kernel.name, std::move(buffers), std::move(scalars), plan.body, plan.tile);
-    program.idiom = plan.idiom;
+    ir::Program program =
+        tile::trace(call.kernel.name, std::move(buffers), std::move(scalars), lowering.body, lowering.tile);
+    program.idiom = lowering.idiom;
     return program;
   } catch (const Error&) {
     throw;

@@ -29,11 +29,11 @@ std::vector<T> computed(std::string_view expression, const std::vector<T>& x, co
   const Operand inputs[] = {operand, operand};
   Arguments arguments;
   kernel.bind(given, arguments);
-  const Plan plan = kernel.plan({kernel, inputs, operand, {arguments.begin(), arguments.end()}});
+  const Lowering plan = kernel.lower({kernel, inputs, operand, {arguments.begin(), arguments.end()}});
   const test::Dims dims = {shape[0]};
   Interpreted run;
   run.input<T>(dims, x).template input<T>(dims, y.empty() ? x : y);
-  for (const Plan::Scalar& scalar : plan.scalars)
+  for (const Lowering::Scalar& scalar : plan.scalars)
     run.scalar(std::string(scalar.name), scalar.value.number, ir::type_of(scalar.dtype));
   return run.template output<T>(dims, plan.body);
 }
@@ -182,7 +182,7 @@ TEST(TextKernel, Checks_the_types_of_a_call) {
   const Kernel kernel = from_text("k", {"x"}, "x", {});
   const Shape shape = {3};
   const Operand input[] = {{f32, &shape}};
-  expect_error(Errc::dtype_mismatch, "must be s32", [&] { kernel.plan({kernel, input, {s32, &shape}, {}}); });
+  expect_error(Errc::dtype_mismatch, "must be s32", [&] { kernel.lower({kernel, input, {s32, &shape}, {}}); });
 }
 
 }  // namespace

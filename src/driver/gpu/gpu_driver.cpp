@@ -35,8 +35,8 @@ class GpuExecutable final : public Executable {
  public:
   GpuExecutable(ir::Program given, const compile::gpu::Target& target)
       : given_(std::move(given)),
-        words_(in_words(given_, target)),
-        program_(words_ ? *words_ : given_),
+        split_(split_64bit(given_, target)),
+        program_(split_ ? *split_ : given_),
         choice_(compile::gpu::choice_of(program_)) {}
 
   struct Code {
@@ -47,7 +47,7 @@ class GpuExecutable final : public Executable {
   const ir::Program& given() const noexcept { return given_; }
   // What is compiled.
   const ir::Program& program() const noexcept { return program_; }
-  bool is_in_words() const noexcept { return words_.has_value(); }
+  bool is_split() const noexcept { return split_.has_value(); }
 
   // What a launch runs; compiled by the first that wants it, while the others wait.
   const Code& code(Api& api, const Launch& launch) {
@@ -80,7 +80,7 @@ class GpuExecutable final : public Executable {
   }
 
   const ir::Program given_;
-  const std::optional<ir::Program> words_;
+  const std::optional<ir::Program> split_;
   const ir::Program& program_;
   const compile::gpu::Choice choice_;
   std::array<Slot, 2> slots_;
@@ -435,9 +435,9 @@ class GpuDriver final : public Driver {
 
   Dispatch dispatch(const Launch& given, std::vector<Scratch>& scratch, std::vector<Chains::Part>* parts) {
     GpuExecutable& executable = executable_of(given);
-    std::optional<Launch> words;
-    if (executable.is_in_words()) words = in_words(given);
-    const Launch& launch = words ? *words : given;
+    std::optional<Launch> split;
+    if (executable.is_split()) split = split_64bit(given);
+    const Launch& launch = split ? *split : given;
     const GpuExecutable::Code& code = executable.code(*api_, launch);
     const compile::gpu::Kernel& kernel = code.kernel;
     check_size(executable.program(), launch, kernel.most_elements);

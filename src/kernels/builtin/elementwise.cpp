@@ -28,11 +28,11 @@ using Binary = Tile (*)(const Tile& a, const Tile& b);
 Tile input_like_output(int number) { return tile::load_like(tile::Input(number), tile::Output()); }
 
 // Inputs of the output's type.
-Plan plan_of_one_type(const Call& call, std::function<void()> body) {
+Lowering lower_one_type(const Call& call, std::function<void()> body) {
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     if (call.inputs[i].dtype != call.output.dtype) check_same_as_output(call, i);
   }
-  return pointwise_plan(call, std::move(body));
+  return pointwise_lowering(call, std::move(body));
 }
 
 Kernel binary(std::string name, std::vector<std::string> nicknames, std::string documentation, Binary function) {
@@ -42,7 +42,7 @@ Kernel binary(std::string name, std::vector<std::string> nicknames, std::string 
           .dtypes = to_vector(all_dtypes),
           .documentation = std::move(documentation),
           .nicknames = std::move(nicknames),
-          .plan = [body](const Call& call) { return plan_of_one_type(call, body); }};
+          .lower = [body](const Call& call) { return lower_one_type(call, body); }};
 }
 
 Kernel multiplication() {
@@ -58,7 +58,7 @@ Kernel unary(std::string name, std::string documentation, Unary function) {
           .inputs = {"x"},
           .dtypes = to_vector(all_dtypes),
           .documentation = std::move(documentation),
-          .plan = [body](const Call& call) { return plan_of_one_type(call, body); }};
+          .lower = [body](const Call& call) { return lower_one_type(call, body); }};
 }
 
 // A function of real numbers: integers go through f64.
@@ -135,7 +135,7 @@ std::int64_t wrapped(std::int64_t value, DType dtype) {
 
 // x * factor, exact and saturated: where the product leaves the type is known beforehand, so that no wider type is
 // needed. The scalars are in the order of scaled_whole().
-std::vector<Plan::Scalar> whole_factor(DType dtype, std::int64_t factor) {
+std::vector<Lowering::Scalar> whole_factor(DType dtype, std::int64_t factor) {
   const auto [least, greatest] = limits_of(dtype);
   std::int64_t first = least, last = greatest;  // the x whose product fits
   if (factor > 0) {
@@ -159,27 +159,27 @@ Tile scaled_real(const Tile& x) {
   return tile::round_cast(tile::cast(x, f64) * tile::detail::scalar(0), tile::Output().dtype());
 }
 
-// The plan of a kernel that multiplies with a parameter: `body` gets x and x times it.
-Plan plan_with_factor(const Call& call, std::string_view param, Tile (*body)(const Tile& x, const Tile& scaled)) {
+// The lowering of a kernel that multiplies with a parameter: `body` gets x and x times it.
+Lowering lower_with_factor(const Call& call, std::string_view param, Tile (*body)(const Tile& x, const Tile& scaled)) {
   const Argument& factor = call[param];
   const DType dtype = call.output.dtype;
   check_same_as_output(call, 0);
-  const auto plan = [&](Unary times) {
-    return pointwise_plan(call, [body, times] {
+  const auto scaled_by = [&](Unary times) {
+    return pointwise_lowering(call, [body, times] {
       const Tile x = input_like_output(0);
       tile::Output().store(body(x, times(x)));
     });
   };
   if (is_float(dtype)) {
-    Plan made = plan([](const Tile& x) { return x * tile::detail::scalar(0); });
+    Lowering made = scaled_by([](const Tile& x) { return x * tile::detail::scalar(0); });
     made.scalars = {{param, dtype, factor}};
     made.only_scalars_vary = true;
     return made;
   }
-  Plan made = plan(factor.is_integer ? scaled_whole : scaled_real);
+  Lowering made = scaled_by(factor.is_integer ? scaled_whole : scaled_real);
   made.variant = factor.is_integer ? "whole" : "real";
   made.scalars =
-      factor.is_integer ? whole_factor(dtype, factor.integer) : std::vector<Plan::Scalar>{{"factor", f64, factor}};
+      factor.is_integer ? whole_factor(dtype, factor.integer) : std::vector<Lowering::Scalar>{{"factor", f64, factor}};
   return made;
 }
 
@@ -195,7 +195,7 @@ Kernel relu() {
           .params = {{.name = "slope", .default_value = 0, .documentation = "the factor below 0"}},
           .dtypes = to_vector(all_dtypes),
           .documentation = "x, or slope * x below 0; rounded to the nearest and saturated for integers",
-          .plan = [](const Call& call) { return plan_with_factor(call, "slope", relu_body); }};
+          .lower = [](const Call& call) { return lower_with_factor(call, "slope", relu_body); }};
 }
 
 Kernel scale() {
@@ -205,12 +205,12 @@ Kernel scale() {
           .dtypes = to_vector(all_dtypes),
           .documentation = "x * factor; rounded to the nearest and saturated for integers",
           .aliases = {"scalar_mul"},
-          .plan = [](const Call& call) {
-            return plan_with_factor(call, "factor", [](const Tile&, const Tile& scaled) { return scaled; });
+          .lower = [](const Call& call) {
+            return lower_with_factor(call, "factor", [](const Tile&, const Tile& scaled) { return scaled; });
           }};
 }
 
-Plan plan_clamp(const Call& call) {
+Lowering lower_clamp(const Call& call) {
   check_same_as_output(call, 0);
   const Argument &min = call["min"], &max = call["max"];
   if (!(min.number <= max.number) || (min.is_integer && max.is_integer && min.integer > max.integer)) {
@@ -219,17 +219,17 @@ Plan plan_clamp(const Call& call) {
               to_string(*max.value)));
   }
   const DType dtype = call.output.dtype;
-  Plan plan = pointwise_plan(call, [] {
+  Lowering lowering = pointwise_lowering(call, [] {
     const Tile x = input_like_output(0);
     tile::Output().store(tile::min(tile::max(x, tile::detail::scalar(0)), tile::detail::scalar(1)));
   });
   if (is_float(dtype)) {
-    plan.scalars = {{"min", dtype, min}, {"max", dtype, max}};
+    lowering.scalars = {{"min", dtype, min}, {"max", dtype, max}};
   } else {
-    plan.scalars = {whole_scalar("min", dtype, to_integer(min, dtype, std::ceil)),
-                    whole_scalar("max", dtype, to_integer(max, dtype, std::floor))};
+    lowering.scalars = {whole_scalar("min", dtype, to_integer(min, dtype, std::ceil)),
+                        whole_scalar("max", dtype, to_integer(max, dtype, std::floor))};
   }
-  return plan;
+  return lowering;
 }
 
 Kernel clamp() {
@@ -239,7 +239,7 @@ Kernel clamp() {
                      {.name = "max", .default_value = 1, .documentation = "the greatest that stays"}},
           .dtypes = to_vector(all_dtypes),
           .documentation = "min(max(x, min), max); NaN stays NaN; for integers the bounds are rounded inward",
-          .plan = plan_clamp};
+          .lower = lower_clamp};
 }
 
 Kernel cast() {
@@ -248,20 +248,20 @@ Kernel cast() {
           .inputs = {"x"},
           .dtypes = to_vector(all_dtypes),
           .documentation = "x in the output's type: towards zero, saturated, NaN becomes 0",
-          .plan = [body](const Call& call) { return pointwise_plan(call, body); }};
+          .lower = [body](const Call& call) { return pointwise_lowering(call, body); }};
 }
 
-Plan plan_fill(const Call& call) {
+Lowering lower_fill(const Call& call) {
   const DType dtype = call.output.dtype;
   const Argument& value = call["value"];
-  Plan plan = pointwise_plan(call, [] { tile::Output().store(tile::detail::scalar(0)); });
+  Lowering lowering = pointwise_lowering(call, [] { tile::Output().store(tile::detail::scalar(0)); });
   if (is_float(dtype)) {
-    plan.scalars = {{"value", dtype, value}};
-    plan.only_scalars_vary = true;
+    lowering.scalars = {{"value", dtype, value}};
+    lowering.only_scalars_vary = true;
   } else {
-    plan.scalars = {whole_scalar("value", dtype, to_integer(value, dtype, std::round))};
+    lowering.scalars = {whole_scalar("value", dtype, to_integer(value, dtype, std::round))};
   }
-  return plan;
+  return lowering;
 }
 
 Kernel fill() {
@@ -269,7 +269,7 @@ Kernel fill() {
           .params = {{.name = "value", .default_value = 0, .documentation = "what every element becomes"}},
           .dtypes = to_vector(all_dtypes),
           .documentation = "value; rounded to the nearest and saturated for integers",
-          .plan = plan_fill};
+          .lower = lower_fill};
 }
 
 }  // namespace

@@ -24,11 +24,11 @@ using core::text;
 using tile::Tile;
 using tile::detail::scalar;
 
-// A plan in which the output is seen as one row: element i is number i in row-major order.
-Plan row_plan(const Call& call, std::function<void()> body) {
-  Plan plan = plain_plan(call, std::move(body));
-  plan.shapes = {Shape{call.output.shape->elements()}};
-  return plan;
+// A lowering in which the output is seen as one row: element i is number i in row-major order.
+Lowering row_lowering(const Call& call, std::function<void()> body) {
+  Lowering lowering = plain_lowering(call, std::move(body));
+  lowering.shapes = {Shape{call.output.shape->elements()}};
+  return lowering;
 }
 
 Tile element_number() { return tile::Output().index(0); }
@@ -76,13 +76,13 @@ bool is_small_range(const Argument& start, const Argument& step, std::int64_t el
   return is_small(start.integer + elements * step.integer);
 }
 
-Plan plan_arange(const Call& call) {
+Lowering lower_arange(const Call& call) {
   const Argument &start = call["start"], &step = call["step"];
   const auto planned = [&](const char* variant, DType dtype, void (*body)()) {
-    Plan plan = row_plan(call, body);
-    plan.variant = variant;
-    plan.scalars = {{"start", dtype, start}, {"step", dtype, step}};
-    return plan;
+    Lowering lowering = row_lowering(call, body);
+    lowering.variant = variant;
+    lowering.scalars = {{"start", dtype, start}, {"step", dtype, step}};
+    return lowering;
   };
   if (is_small_range(start, step, call.output.shape->elements())) return planned("small", s32, arange_small_body);
   const bool is_whole = !is_float(call.output.dtype) && start.is_integer && step.is_integer;
@@ -90,12 +90,12 @@ Plan plan_arange(const Call& call) {
   const std::int64_t inside =
       step.integer == 0 ? std::numeric_limits<std::int64_t>::max() : elements_in_s64(start.integer, step.integer);
   if (call.output.shape->elements() <= inside) return planned("whole", s64, arange_whole_body);
-  Plan plan = planned("saturated", s64, arange_saturated_body);
-  plan.scalars.push_back(whole_scalar("inside", s64, inside));
-  plan.scalars.push_back(whole_scalar(
+  Lowering lowering = planned("saturated", s64, arange_saturated_body);
+  lowering.scalars.push_back(whole_scalar("inside", s64, inside));
+  lowering.scalars.push_back(whole_scalar(
       "end", s64,
       step.integer > 0 ? std::numeric_limits<std::int64_t>::max() : std::numeric_limits<std::int64_t>::min()));
-  return plan;
+  return lowering;
 }
 
 Kernel arange() {
@@ -106,7 +106,7 @@ Kernel arange() {
           .documentation =
               "start + i * step for element i in row-major order, in f64; integers exact where both are "
               "whole, else rounded to the nearest; saturated",
-          .plan = plan_arange};
+          .lower = lower_arange};
 }
 
 // The upper half of a * factor: by halves of 16 bits, since no device need have 64-bit products.
@@ -177,15 +177,15 @@ ParamSpec seed_param() {
           .documentation = "the same seed gives the same numbers, on every device"};
 }
 
-Plan random_plan(const Call& call, void (*body)(), double offset, double factor) {
+Lowering random_lowering(const Call& call, void (*body)(), double offset, double factor) {
   const DType dtype = call.output.dtype;
   check_dtype_in(call, dtype, "output", float_dtypes);
   const auto seed = static_cast<std::uint64_t>(call["seed"].integer);
-  Plan plan = row_plan(call, body);
-  plan.scalars = {whole_scalar("seed_low", u32, static_cast<std::int64_t>(seed & 0xffffffff)),
-                  whole_scalar("seed_high", u32, static_cast<std::int64_t>(seed >> 32)),
-                  real_scalar("offset", dtype, offset), real_scalar("factor", dtype, factor)};
-  return plan;
+  Lowering lowering = row_lowering(call, body);
+  lowering.scalars = {whole_scalar("seed_low", u32, static_cast<std::int64_t>(seed & 0xffffffff)),
+                      whole_scalar("seed_high", u32, static_cast<std::int64_t>(seed >> 32)),
+                      real_scalar("offset", dtype, offset), real_scalar("factor", dtype, factor)};
+  return lowering;
 }
 
 // The greatest number of a type before `end` on the way from `start`.
@@ -194,7 +194,7 @@ double last_before(DType dtype, double start, double end) {
   return std::nextafter(static_cast<float>(end), static_cast<float>(start));
 }
 
-Plan plan_uniform(const Call& call) {
+Lowering lower_uniform(const Call& call) {
   const double min = call["min"].number, max = call["max"].number;
   const DType dtype = call.output.dtype;
   const double greatest = dtype == f32 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
@@ -208,9 +208,9 @@ Plan plan_uniform(const Call& call) {
          text("parameter 'max' must be at least 'min', and a finite ", to_string(dtype), " away from it, got ",
               to_string(*call["max"].value), " and ", to_string(*call["min"].value)));
   }
-  Plan plan = random_plan(call, uniform_body, min, max - min);
-  plan.scalars.push_back(real_scalar("last", dtype, last_before(dtype, min, max)));
-  return plan;
+  Lowering lowering = random_lowering(call, uniform_body, min, max - min);
+  lowering.scalars.push_back(real_scalar("last", dtype, last_before(dtype, min, max)));
+  return lowering;
 }
 
 Kernel uniform() {
@@ -220,18 +220,19 @@ Kernel uniform() {
                      {.name = "max", .default_value = 1, .documentation = "the end, which is not reached"}},
           .dtypes = to_vector(float_dtypes),
           .documentation = "random numbers, each from min to max as likely as any other",
-          .plan = plan_uniform};
+          .lower = lower_uniform};
 }
 
 Kernel randn() {
-  return {
-      .name = "randn",
-      .params = {seed_param(),
-                 {.name = "mean", .default_value = 0, .documentation = "of all of them"},
-                 {.name = "std", .default_value = 1, .documentation = "the standard deviation", .min = 0}},
-      .dtypes = to_vector(float_dtypes),
-      .documentation = "random numbers of the normal distribution",
-      .plan = [](const Call& call) { return random_plan(call, randn_body, call["mean"].number, call["std"].number); }};
+  return {.name = "randn",
+          .params = {seed_param(),
+                     {.name = "mean", .default_value = 0, .documentation = "of all of them"},
+                     {.name = "std", .default_value = 1, .documentation = "the standard deviation", .min = 0}},
+          .dtypes = to_vector(float_dtypes),
+          .documentation = "random numbers of the normal distribution",
+          .lower = [](const Call& call) {
+            return random_lowering(call, randn_body, call["mean"].number, call["std"].number);
+          }};
 }
 
 // The output is seen as [H, W*4]. Numbers up to 511 times its longer side are of this type.
@@ -246,7 +247,7 @@ void gradient_body(DType type) {
   z.store(select(channel < 2, tile::cast(ramp, u8), select(channel == 2, scalar(0), 255)));
 }
 
-Plan plan_gradient(const Call& call) {
+Lowering lower_gradient(const Call& call) {
   check_output_dtype(call, u8);
   const Shape& shape = *call.output.shape;
   if (shape.rank() != 3 || shape[2] != 4) {
@@ -255,11 +256,11 @@ Plan plan_gradient(const Call& call) {
   const double phase = call["phase"].number, blue = std::round(255 * (phase - std::floor(phase)));
   constexpr std::int64_t longest_of_s32 = std::numeric_limits<std::int32_t>::max() / 511;
   const bool is_huge = std::max(shape[0], shape[1]) > longest_of_s32;  // a device may have no s64
-  Plan plan = plain_plan(call, [is_huge] { gradient_body(is_huge ? s64 : s32); });
-  if (is_huge) plan.variant = "huge";
-  plan.shapes = {Shape{shape[0], shape[1] * 4}};
-  plan.scalars = {whole_scalar("blue", u8, std::isnan(blue) ? 0 : static_cast<std::int64_t>(blue))};
-  return plan;
+  Lowering lowering = plain_lowering(call, [is_huge] { gradient_body(is_huge ? s64 : s32); });
+  if (is_huge) lowering.variant = "huge";
+  lowering.shapes = {Shape{shape[0], shape[1] * 4}};
+  lowering.scalars = {whole_scalar("blue", u8, std::isnan(blue) ? 0 : static_cast<std::int64_t>(blue))};
+  return lowering;
 }
 
 Kernel generate_gradient() {
@@ -267,11 +268,11 @@ Kernel generate_gradient() {
           .params = {{.name = "phase", .default_value = 0, .documentation = "its fraction is the amount of blue"}},
           .dtypes = {u8},
           .documentation = "an image [H,W,4] with red rising to the right, green downwards, blue everywhere alike",
-          .plan = plan_gradient};
+          .lower = lower_gradient};
 }
 
 }  // namespace
 
-std::vector<Kernel> making_kernels() { return {arange(), uniform(), randn(), generate_gradient()}; }
+std::vector<Kernel> generator_kernels() { return {arange(), uniform(), randn(), generate_gradient()}; }
 
 }  // namespace tessera::kernels

@@ -38,8 +38,8 @@ Image checked_colors(const Call& call, std::size_t input, std::int64_t most = 4)
 // The numbers of a list that must have `count` of them.
 std::vector<double> checked_numbers(const Call& call, std::string_view param, std::size_t count);
 
-Plan::Scalar number_scalar(std::string_view name, double number);
-Plan::Scalar integer_scalar(std::string_view name, std::int64_t integer, DType dtype);
+Lowering::Scalar number_scalar(std::string_view name, double number);
+Lowering::Scalar integer_scalar(std::string_view name, std::int64_t integer, DType dtype);
 
 // The number that stands for full intensity.
 inline float full_scale(DType dtype) { return dtype == u8 ? 255.0f : 1.0f; }

@@ -113,11 +113,11 @@ struct Taps {
 };
 
 // Many of them, of u8: see Taps::places.
-std::vector<Plan::Scalar> place_scalars_of(const std::vector<std::uint32_t>& weights) {
+std::vector<Lowering::Scalar> place_scalars_of(const std::vector<std::uint32_t>& weights) {
   std::vector<std::int64_t> places(weights[0] / 2, 0);
   for (std::size_t i = 1; i < weights.size(); ++i)
     places.insert(places.end(), weights[i], static_cast<std::int64_t>(i));
-  std::vector<Plan::Scalar> scalars;
+  std::vector<Lowering::Scalar> scalars;
   for (std::size_t i = 0; i < places.size(); i += 2) {
     scalars.push_back(integer_scalar("places", places[i] | places[i + 1] << Taps::place_bits, s32));
   }
@@ -125,9 +125,9 @@ std::vector<Plan::Scalar> place_scalars_of(const std::vector<std::uint32_t>& wei
 }
 
 // Two or more of them: each is less than 256.
-std::vector<Plan::Scalar> scalars_of(const Weights& weights) {
+std::vector<Lowering::Scalar> scalars_of(const Weights& weights) {
   const Taps taps(weights);
-  std::vector<Plan::Scalar> scalars;
+  std::vector<Lowering::Scalar> scalars;
   if (taps.scalars() == 0) return scalars;
   if (taps.are_many()) {
     if (taps.is_fixed) return place_scalars_of(weights.fixed);
@@ -276,29 +276,29 @@ Tile blurred_to_u8(const Output& z, const Input& x, const Taps& taps, int step) 
   return tile::cast<std::uint8_t>((columns.sum() + (SignedColumns::offset_of_sum + 32768)) >> 16);
 }
 
-// A plan for an image seen as [H,W*C].
-Plan rows_plan(const Image& image, std::string_view variant, std::function<void()> body) {
-  Plan plan;
-  plan.shapes = {image.rows(), image.rows()};
-  plan.variant = text("step ", image.step(), " ", variant);
-  plan.body = std::move(body);
-  return plan;
+// A lowering for an image seen as [H,W*C].
+Lowering rows_lowering(const Image& image, std::string_view variant, std::function<void()> body) {
+  Lowering lowering;
+  lowering.shapes = {image.rows(), image.rows()};
+  lowering.variant = text("step ", image.step(), " ", variant);
+  lowering.body = std::move(body);
+  return lowering;
 }
 
-Plan plan_gaussian_blur(const Call& call) {
+Lowering lower_gaussian_blur(const Call& call) {
   const Image image = checked_image_like_output(call);
   const std::int64_t radius = call["radius"].integer;
   const double automatic = static_cast<double>(std::max<std::int64_t>(radius, 1)) / 2;
   const double sigma = call["sigma"].is_given ? call["sigma"].number : automatic;
   const Weights weights = gaussian_weights(call.output.dtype, radius, sigma);
   const Taps taps(weights);
-  Plan plan = rows_plan(image, taps.variant(), [taps, step = image.step()] {
+  Lowering lowering = rows_lowering(image, taps.variant(), [taps, step = image.step()] {
     const Output z;
     const Input x(0);
     z.store(taps.is_fixed ? blurred_to_u8(z, x, taps, step) : blurred(z, x, taps, step));
   });
-  plan.scalars = scalars_of(weights);
-  return plan;
+  lowering.scalars = scalars_of(weights);
+  return lowering;
 }
 
 // in + amount * (in - blur), half up, of an amount in 256ths and a blur with 16 bits behind the point. How that is
@@ -415,39 +415,39 @@ Tile Sharpen::operator()(const Output& z, const Input& x, const Taps& taps, int 
   }
 }
 
-Plan plan_sharpen(const Call& call) {
+Lowering lower_sharpen(const Call& call) {
   const Image image = checked_image_like_output(call);
   const Weights weights = gaussian_weights(call.output.dtype, call["radius"].integer, call["sigma"].number);
   const double amount = call["amount"].number;
   const Taps taps(weights);
   if (!taps.is_fixed) {
-    Plan plan = rows_plan(image, taps.variant(), [taps, step = image.step()] {
+    Lowering lowering = rows_lowering(image, taps.variant(), [taps, step = image.step()] {
       const Output z;
       const Input x(0);
       const Tile middle = tile::load_like(x, z);
       z.store(middle + tile::detail::scalar(taps.scalars()) * (middle - blurred(z, x, taps, step)));
     });
-    plan.scalars = scalars_of(weights);
-    plan.scalars.push_back(number_scalar("amount", amount));
-    return plan;
+    lowering.scalars = scalars_of(weights);
+    lowering.scalars.push_back(number_scalar("amount", amount));
+    return lowering;
   }
   const Sharpen sharpen(taps, static_cast<std::int64_t>(std::round(amount * 256)));
-  Plan plan = rows_plan(image, taps.variant() + sharpen.variant(), [taps, sharpen, step = image.step()] {
+  Lowering lowering = rows_lowering(image, taps.variant() + sharpen.variant(), [taps, sharpen, step = image.step()] {
     const Output z;
     const Input x(0);
     z.store(sharpen(z, x, taps, step));
   });
-  plan.scalars = scalars_of(weights);
-  plan.scalars.push_back(integer_scalar("amount", sharpen.amount, s32));
-  return plan;
+  lowering.scalars = scalars_of(weights);
+  lowering.scalars.push_back(integer_scalar("amount", sharpen.amount, s32));
+  return lowering;
 }
 
 // --- windows
 
-Plan plan_box_blur(const Call& call) {
+Lowering lower_box_blur(const Call& call) {
   const Image image = checked_image_like_output(call);
   const int radius = static_cast<int>(call["radius"].integer);
-  return rows_plan(image, text("radius ", radius), [radius, step = image.step()] {
+  return rows_lowering(image, text("radius ", radius), [radius, step = image.step()] {
     const Output z;
     const Input x(0);
     const int side = 2 * radius + 1, window = side * side;
@@ -470,9 +470,9 @@ Plan plan_box_blur(const Call& call) {
   });
 }
 
-Plan plan_sobel(const Call& call) {
+Lowering lower_sobel(const Call& call) {
   const Image image = checked_image_like_output(call);
-  return rows_plan(image, "", [image] {
+  return rows_lowering(image, "", [image] {
     const Output z;
     const Input x(0);
     const auto at = [&](int dy, int dx) {
@@ -536,7 +536,7 @@ double exponent_factor(double sigma) {
   return std::max(-0.5 / (sigma * sigma), -static_cast<double>(std::numeric_limits<float>::max()));
 }
 
-Plan plan_denoise(const Call& call) {
+Lowering lower_denoise(const Call& call) {
   const Image image = checked_image_like_output(call);
   if (image.channels > max_denoise_channels) {
     fail(call, Errc::shape_mismatch,
@@ -546,13 +546,13 @@ Plan plan_denoise(const Call& call) {
   const int radius = static_cast<int>(call["radius"].integer);
   const double automatic = call.output.dtype == u8 ? 25 : 0.1;
   const double sigma_color = call["sigma_color"].is_given ? call["sigma_color"].number : automatic;
-  Plan plan;
-  plan.shapes = {image.grid(), image.grid()};
-  if (image.channels != 1) plan.fixed = {{0, 2}, {1, 2}};
-  plan.variant = text("radius ", radius);
-  plan.scalars = {number_scalar("space", exponent_factor(call["sigma_space"].number)),
-                  number_scalar("color", exponent_factor(sigma_color))};
-  plan.body = [image, radius] {
+  Lowering lowering;
+  lowering.shapes = {image.grid(), image.grid()};
+  if (image.channels != 1) lowering.fixed = {{0, 2}, {1, 2}};
+  lowering.variant = text("radius ", radius);
+  lowering.scalars = {number_scalar("space", exponent_factor(call["sigma_space"].number)),
+                      number_scalar("color", exponent_factor(sigma_color))};
+  lowering.body = [image, radius] {
     const Output z;
     if (image.channels == 0) return z.store(0);
     const Sums sums = bilateral_sums(z, Input(0), image, radius);
@@ -562,7 +562,7 @@ Plan plan_denoise(const Call& call) {
     }
     z.store(finished(z, sum / sums.weights));
   };
-  return plan;
+  return lowering;
 }
 
 ParamSpec positive(std::string name, double default_value, std::string documentation) {
@@ -574,14 +574,14 @@ ParamSpec positive(std::string name, double default_value, std::string documenta
 }
 
 Kernel filter(std::string name, std::vector<ParamSpec> params, std::string documentation,
-              std::function<Plan(const Call&)> plan) {
+              std::function<Lowering(const Call&)> lower) {
   Kernel kernel;
   kernel.name = std::move(name);
   kernel.inputs = {"x"};
   kernel.params = std::move(params);
   kernel.dtypes.assign(std::begin(image_dtypes), std::end(image_dtypes));
   kernel.documentation = std::move(documentation);
-  kernel.plan = std::move(plan);
+  kernel.lower = std::move(lower);
   return kernel;
 }
 
@@ -592,20 +592,20 @@ std::vector<Kernel> image_filter_kernels() {
   std::vector<Kernel> kernels;
   kernels.push_back(filter("gaussian_blur",
                            {radius, positive("sigma", 0.5, "in pixels; when not given max(radius, 1) / 2")},
-                           "blurred with a Gaussian; u8 as OpenCV's GaussianBlur", plan_gaussian_blur));
+                           "blurred with a Gaussian; u8 as OpenCV's GaussianBlur", lower_gaussian_blur));
   kernels.back().aliases = {"blur"};
   kernels.push_back(filter("sharpen",
                            {{"amount", Kind::number, 1, "how much of the detail is added", -65536, 65536},
                             radius,
                             positive("sigma", 1, "of the blur, in pixels")},
-                           "x + amount * (x - gaussian_blur(x))", plan_sharpen));
-  kernels.push_back(filter("box_blur", {radius}, "the mean of the square window", plan_box_blur));
-  kernels.push_back(filter("sobel", {}, "how steep each channel is: sqrt(gx^2 + gy^2); alpha is kept", plan_sobel));
+                           "x + amount * (x - gaussian_blur(x))", lower_sharpen));
+  kernels.push_back(filter("box_blur", {radius}, "the mean of the square window", lower_box_blur));
+  kernels.push_back(filter("sobel", {}, "how steep each channel is: sqrt(gx^2 + gy^2); alpha is kept", lower_sobel));
   kernels.push_back(filter("denoise",
                            {{"radius", Kind::integer, 2, "pixels to each side", 1, 8},
                             positive("sigma_space", 2, "how far weights reach, in pixels"),
                             positive("sigma_color", 25, "how far weights reach in colour; 0.1 for f32")},
-                           "bilateral filter: the mean of near pixels of a similar colour", plan_denoise));
+                           "bilateral filter: the mean of near pixels of a similar colour", lower_denoise));
   return kernels;
 }
 

@@ -140,19 +140,19 @@ void resize_body(std::string_view method, Length length) {
   z.store(finished(z, (method == "bilinear" ? bilinear : bicubic)(place(0), place(1), fetch)));
 }
 
-Plan plan_resize(const Call& call) {
+Lowering lower_resize(const Call& call) {
   checked_image(call, 0);
   check_like_input_but_size(call);
   check_has_elements(call);
   const Image in(*call.inputs[0].shape), out(*call.output.shape);
-  Plan plan;
-  plan.shapes = {out.grid(), in.grid()};
-  if (in.channels != 1) plan.fixed = {{0, 2}, {1, 2}};
+  Lowering lowering;
+  lowering.shapes = {out.grid(), in.grid()};
+  if (in.channels != 1) lowering.fixed = {{0, 2}, {1, 2}};
   const std::string method(call["method"].string());
   const Length length = length_of({in.height, in.width, out.height, out.width});
-  plan.variant = text(method, variant_of(length));
-  plan.body = [method, length] { resize_body(method, length); };
-  return plan;
+  lowering.variant = text(method, variant_of(length));
+  lowering.body = [method, length] { resize_body(method, length); };
+  return lowering;
 }
 
 // --- crop
@@ -166,19 +166,19 @@ void check_inside(const Call& call, std::string_view param, int axis) {
             " must lie inside input 0 (x), ", to_string(call.inputs[0].dtype, in)));
 }
 
-Plan plan_crop(const Call& call) {
+Lowering lower_crop(const Call& call) {
   check_like_input_but_size(call);
   check_inside(call, "top", 0);
   check_inside(call, "left", 1);
   const Image in(*call.inputs[0].shape), out(*call.output.shape);
-  Plan plan;
-  plan.shapes = {out.rows(), in.rows()};
+  Lowering lowering;
+  lowering.shapes = {out.rows(), in.rows()};
   const std::int64_t top = call["top"].integer, left = call["left"].integer * in.channels;
   const bool is_small = std::max(top, left) <= std::numeric_limits<std::int32_t>::max();
   const DType dtype = is_small ? s32 : s64;
-  plan.scalars = {integer_scalar("top", top, dtype), integer_scalar("left", left, dtype)};
-  plan.variant = is_small ? "" : "wide";
-  plan.body = [] {
+  lowering.scalars = {integer_scalar("top", top, dtype), integer_scalar("left", left, dtype)};
+  lowering.variant = is_small ? "" : "wide";
+  lowering.body = [] {
     const Output z;
     const Input x(0);
     // It is inside anyway; so said, a device that has no 64-bit numbers sees it.
@@ -188,7 +188,7 @@ Plan plan_crop(const Call& call) {
     };
     z.store(x.at({from(0), from(1)}));
   };
-  return plan;
+  return lowering;
 }
 
 // --- preprocess
@@ -223,25 +223,25 @@ void preprocess_body(bool is_normalized, Length length) {
   z.store((value - of_channel(0)) / of_channel(3));
 }
 
-Plan plan_preprocess(const Call& call) {
+Lowering lower_preprocess(const Call& call) {
   check_dtype(call, 0, u8);
   const Image image = checked_colors(call, 0);
   check_preprocess_output(call);
   check_has_elements(call);
   const bool is_normalized = call["normalize"].boolean();
   const std::vector<double> mean = checked_numbers(call, "mean", 3), deviation = checked_numbers(call, "std", 3);
-  Plan plan;
+  Lowering lowering;
   const Shape& out = *call.output.shape;
-  plan.shapes = {Shape{3, out[2], out[3]}, image.grid()};
-  plan.fixed = {{0, 0}, {1, 2}};
+  lowering.shapes = {Shape{3, out[2], out[3]}, image.grid()};
+  lowering.fixed = {{0, 0}, {1, 2}};
   const Length length = length_of({image.height, image.width, out[2], out[3]});
-  plan.variant = text(is_normalized ? "normalize" : "", variant_of(length));
+  lowering.variant = text(is_normalized ? "normalize" : "", variant_of(length));
   if (is_normalized) {
-    for (const double number : mean) plan.scalars.push_back(number_scalar("mean", number));
-    for (const double number : deviation) plan.scalars.push_back(number_scalar("std", number));
+    for (const double number : mean) lowering.scalars.push_back(number_scalar("mean", number));
+    for (const double number : deviation) lowering.scalars.push_back(number_scalar("std", number));
   }
-  plan.body = [is_normalized, length] { preprocess_body(is_normalized, length); };
-  return plan;
+  lowering.body = [is_normalized, length] { preprocess_body(is_normalized, length); };
+  return lowering;
 }
 
 }  // namespace
@@ -254,7 +254,7 @@ std::vector<Kernel> image_geometry_kernels() {
   resize.params[0].choices = {"bilinear", "nearest", "bicubic"};
   resize.dtypes.assign(std::begin(image_dtypes), std::end(image_dtypes));
   resize.documentation = "x at the output's size";
-  resize.plan = plan_resize;
+  resize.lower = lower_resize;
 
   Kernel crop;
   crop.name = "crop";
@@ -262,7 +262,7 @@ std::vector<Kernel> image_geometry_kernels() {
   crop.params = {{"top", Kind::integer, 0, "the first row", 0}, {"left", Kind::integer, 0, "the first column", 0}};
   crop.dtypes.assign(std::begin(all_dtypes), std::end(all_dtypes));
   crop.documentation = "the part of x that has the output's size";
-  crop.plan = plan_crop;
+  crop.lower = lower_crop;
 
   Kernel preprocess;
   preprocess.name = "preprocess";
@@ -274,7 +274,7 @@ std::vector<Kernel> image_geometry_kernels() {
       {"std", Kind::numbers, std::vector<double>{0.229, 0.224, 0.225}, "what is divided by, by channel"}};
   preprocess.dtypes = {f32};
   preprocess.documentation = "a u8 image as a network takes it: resized, 0..1, normalised, f32[1,3,h,w]";
-  preprocess.plan = plan_preprocess;
+  preprocess.lower = lower_preprocess;
 
   return {resize, crop, preprocess};
 }

@@ -122,7 +122,7 @@ void check_matmul(const Call& call) {
 
 // The idiom's numbers: whether a, then whether b, has a matrix of its own for each of the batch; a [batch or 1,m,k],
 // b [batch or 1,k,n], output [batch,m,n].
-Plan plan_matmul(const Call& call) {
+Lowering lower_matmul(const Call& call) {
   check_matmul(call);
   const Shape &a = *call.inputs[0].shape, &b = *call.inputs[1].shape;
   std::int64_t m = a[a.rank() - 2];
@@ -135,10 +135,10 @@ Plan plan_matmul(const Call& call) {
   }
   Dims output(batch.a.size());
   for (std::size_t i = 0; i < output.size(); ++i) output[i] = batch.together(i);
-  Plan plan = plain_plan(call, [batch] { matmul_body(batch); });
-  plan.shapes = {shape_of(output, m, n), shape_of(batch.a, m, k), shape_of(batch.b, k, n)};
-  if (output.size() == 1) plan.idiom = {"matmul", {batch.a[0] != 1, batch.b[0] != 1}};
-  return plan;
+  Lowering lowering = plain_lowering(call, [batch] { matmul_body(batch); });
+  lowering.shapes = {shape_of(output, m, n), shape_of(batch.a, m, k), shape_of(batch.b, k, n)};
+  if (output.size() == 1) lowering.idiom = {"matmul", {batch.a[0] != 1, batch.b[0] != 1}};
+  return lowering;
 }
 
 Kernel matmul() {
@@ -147,7 +147,7 @@ Kernel matmul() {
       .inputs = {"a", "b"},
       .dtypes = to_vector(all_dtypes),
       .documentation = "a [...,m,k] times b [...,k,n]; axes in front are a batch and broadcast; integers wrap around",
-      .plan = plan_matmul};
+      .lower = lower_matmul};
 }
 
 // The axes of the input in the order of the output.
@@ -213,7 +213,7 @@ void transpose_body(const std::vector<int>& axes) {
   z.store(tile::transpose(tile::Input(0).load(Indices(extents), Indices(at)), axes));
 }
 
-Plan plan_transpose(const Call& call) {
+Lowering lower_transpose(const Call& call) {
   check_dtype(call, 0, call.output.dtype);
   const Shape& shape = *call.inputs[0].shape;
   const std::vector<int> axes = checked_permutation(call);
@@ -224,10 +224,10 @@ Plan plan_transpose(const Call& call) {
   };
   check_output_shape(call, permuted(shape, axes));
   const Transposition simple = simplified(shape, axes);
-  Plan plan = plain_plan(call, [order = simple.axes] { transpose_body(order); });
-  plan.shapes = {permuted(simple.input, simple.axes), Shape(simple.input)};
-  for (const int axis : simple.axes) plan.variant += static_cast<char>('0' + axis);
-  return plan;
+  Lowering lowering = plain_lowering(call, [order = simple.axes] { transpose_body(order); });
+  lowering.shapes = {permuted(simple.input, simple.axes), Shape(simple.input)};
+  for (const int axis : simple.axes) lowering.variant += static_cast<char>('0' + axis);
+  return lowering;
 }
 
 Kernel transpose() {
@@ -241,7 +241,7 @@ Kernel transpose() {
                       .max = Shape::max_rank - 1}},
           .dtypes = to_vector(all_dtypes),
           .documentation = "x with its axes in another order",
-          .plan = plan_transpose};
+          .lower = lower_transpose};
 }
 
 }  // namespace

@@ -72,14 +72,14 @@ Lines reduced_lines(const Call& call) {
 }
 
 // `reduce` makes of the lines, which have axis 1, what is stored.
-Plan reduction_plan(const Call& call, Tile (*reduce)(const Tile& lines)) {
+Lowering reduction_lowering(const Call& call, Tile (*reduce)(const Tile& lines)) {
   const Lines lines = reduced_lines(call);
-  Plan plan = plain_plan(call, [reduce] {
+  Lowering lowering = plain_lowering(call, [reduce] {
     const tile::Output z;
     z.store(reduce(tile::load_lines(tile::Input(0), z, 1)));
   });
-  plan.shapes = {lines.view(1), lines.view()};
-  return plan;
+  lowering.shapes = {lines.view(1), lines.view()};
+  return lowering;
 }
 
 // Of nothing there is no greatest.
@@ -103,10 +103,10 @@ std::vector<DType> sums_of(DType dtype) {
   }
 }
 
-Plan plan_sum(const Call& call) {
+Lowering lower_sum(const Call& call) {
   const DType dtype = call.inputs[0].dtype;
   check_dtype_in(call, call.output.dtype, text("the sum of ", to_string(dtype), " elements"), sums_of(dtype));
-  return reduction_plan(
+  return reduction_lowering(
       call, [](const Tile& lines) { return tile::reduce_sum(tile::cast(lines, tile::Output().dtype()), 1); });
 }
 
@@ -147,60 +147,61 @@ Tile mean_of_few_u8(const Tile& lines) {
   return tile::cast(small_quotient(tile::reduce_sum(tile::cast(lines, s32), 1) + (count >> 1), count, s32), u8);
 }
 
-Plan plan_mean(const Call& call) {
+Lowering lower_mean(const Call& call) {
   const DType dtype = call.inputs[0].dtype;
   check_dtype_in(call, call.output.dtype, text("the mean of ", to_string(dtype), " elements"), means_of(dtype));
-  if (is_float(dtype)) return reduction_plan(call, mean_of_floats);
-  if (dtype == s64) return reduction_plan(call, mean_of_s64);
+  if (is_float(dtype)) return reduction_lowering(call, mean_of_floats);
+  if (dtype == s64) return reduction_lowering(call, mean_of_s64);
   if (call.output.dtype != u8 || reduced_lines(call).extent > most_in_s32) {
-    return reduction_plan(call, mean_of_integers);
+    return reduction_lowering(call, mean_of_integers);
   }
-  Plan plan = reduction_plan(call, mean_of_few_u8);
-  plan.variant = "few";
-  return plan;
+  Lowering lowering = reduction_lowering(call, mean_of_few_u8);
+  lowering.variant = "few";
+  return lowering;
 }
 
-Plan plan_max(const Call& call) {
+Lowering lower_max(const Call& call) {
   check_dtype(call, 0, call.output.dtype);
   check_has_elements(call);
-  return reduction_plan(call, [](const Tile& lines) { return tile::reduce_max(lines, 1); });
+  return reduction_lowering(call, [](const Tile& lines) { return tile::reduce_max(lines, 1); });
 }
 
-Plan plan_min(const Call& call) {
+Lowering lower_min(const Call& call) {
   check_dtype(call, 0, call.output.dtype);
   check_has_elements(call);
-  return reduction_plan(call, [](const Tile& lines) { return tile::reduce_min(lines, 1); });
+  return reduction_lowering(call, [](const Tile& lines) { return tile::reduce_min(lines, 1); });
 }
 
-Plan plan_argmax(const Call& call) {
+Lowering lower_argmax(const Call& call) {
   check_dtype_in(call, call.output.dtype, "output", places);
   check_has_elements(call);
-  return reduction_plan(call,
-                        [](const Tile& lines) { return tile::cast(tile::argmax(lines, 1), tile::Output().dtype()); });
+  return reduction_lowering(
+      call, [](const Tile& lines) { return tile::cast(tile::argmax(lines, 1), tile::Output().dtype()); });
 }
 
-Kernel reduction(std::string name, std::vector<DType> dtypes, std::string documentation, Plan (*plan)(const Call&)) {
+Kernel reduction(std::string name, std::vector<DType> dtypes, std::string documentation,
+                 Lowering (*lower)(const Call&)) {
   return {.name = std::move(name),
           .inputs = {"x"},
           .params = {axis_param()},
           .dtypes = std::move(dtypes),
           .documentation = std::move(documentation),
-          .plan = plan};
+          .lower = lower};
 }
 
-Plan plan_softmax(const Call& call) {
+Lowering lower_softmax(const Call& call) {
   check_dtype_in(call, call.output.dtype, "output", float_dtypes);
   check_same_as_output(call, 0);
   const Shape& shape = *call.output.shape;
   const Shape view = lines_along(shape, checked_axis(call, "axis", shape.rank())).view();
-  Plan plan = plain_plan(call, [] {
+  Lowering lowering = plain_lowering(call, [] {
     const tile::Output z;
     const Tile x = tile::load_like(tile::Input(0), z);
     const Tile powers = exp(x - tile::reduce_max(x, 1));  // at most 1: nothing overflows
     z.store(powers * (1 / tile::reduce_sum(powers, 1)));
   });
-  plan.shapes = {view, view};
-  return plan;
+  lowering.shapes = {view, view};
+  return lowering;
 }
 
 Kernel softmax() {
@@ -209,7 +210,7 @@ Kernel softmax() {
           .params = {axis_param()},
           .dtypes = to_vector(float_dtypes),
           .documentation = "exp(x) divided by its sum along the axis",
-          .plan = plan_softmax};
+          .lower = lower_softmax};
 }
 
 void layer_norm_body(std::size_t inputs) {
@@ -224,7 +225,7 @@ void layer_norm_body(std::size_t inputs) {
   z.store(normal);
 }
 
-Plan plan_layer_norm(const Call& call) {
+Lowering lower_layer_norm(const Call& call) {
   const DType dtype = call.output.dtype;
   check_dtype_in(call, dtype, "output", float_dtypes);
   check_same_as_output(call, 0);
@@ -232,8 +233,8 @@ Plan plan_layer_norm(const Call& call) {
   const Shape& shape = *call.output.shape;
   const Lines lines = lines_along(shape, shape.rank() - 1);
   const std::size_t inputs = call.inputs.size();
-  Plan plan = plain_plan(call, [inputs] { layer_norm_body(inputs); });
-  plan.shapes[0] = plan.shapes[1] = lines.view();
+  Lowering lowering = plain_lowering(call, [inputs] { layer_norm_body(inputs); });
+  lowering.shapes[0] = lowering.shapes[1] = lines.view();
   for (std::size_t i = 1; i < inputs; ++i) {
     check_dtype(call, i, dtype);
     if (*call.inputs[i].shape == Shape{lines.extent}) continue;
@@ -241,8 +242,8 @@ Plan plan_layer_norm(const Call& call) {
                 text(describe_input(call, i), " must be ", to_string(dtype, {lines.extent}),
                      ", the last axis of input 0, got ", to_string(dtype, *call.inputs[i].shape)));
   }
-  plan.scalars = {{"epsilon", dtype, call["epsilon"]}};
-  return plan;
+  lowering.scalars = {{"epsilon", dtype, call["epsilon"]}};
+  return lowering;
 }
 
 Kernel layer_norm() {
@@ -252,7 +253,7 @@ Kernel layer_norm() {
           .params = {{.name = "epsilon", .default_value = 1e-5, .documentation = "added to the variance", .min = 0}},
           .dtypes = to_vector(float_dtypes),
           .documentation = "(x - mean) / sqrt(variance + epsilon) * gamma + beta along the last axis",
-          .plan = plan_layer_norm};
+          .lower = lower_layer_norm};
 }
 
 }  // namespace
@@ -261,13 +262,13 @@ std::vector<Kernel> reduction_kernels() {
   const std::vector<DType> every = to_vector(all_dtypes);
   return {
       reduction("reduce_sum", every,
-                "the sum of x along the axis; the output's type may be wider; integers wrap around", plan_sum),
+                "the sum of x along the axis; the output's type may be wider; integers wrap around", lower_sum),
       reduction("reduce_mean", every, "the mean of x along the axis; of integers rounded to the nearest, or a float",
-                plan_mean),
-      reduction("reduce_max", every, "the greatest of x along the axis; NaN if there is one", plan_max),
-      reduction("reduce_min", every, "the least of x along the axis; NaN if there is one", plan_min),
+                lower_mean),
+      reduction("reduce_max", every, "the greatest of x along the axis; NaN if there is one", lower_max),
+      reduction("reduce_min", every, "the least of x along the axis; NaN if there is one", lower_min),
       reduction("argmax", to_vector(places),
-                "where along the axis the first of the greatest of x is; NaN is the greatest", plan_argmax),
+                "where along the axis the first of the greatest of x is; NaN is the greatest", lower_argmax),
       softmax(),
       layer_norm(),
   };

@@ -127,7 +127,7 @@ void conv2d_body(const Conv& conv) {
 }
 
 // The idiom's numbers: stride, padding and dilation, each y and x, then groups and whether there is a bias.
-Plan plan_conv2d(const Call& call) {
+Lowering lower_conv2d(const Call& call) {
   Conv conv;
   conv.groups = call["groups"].integer;
   conv.has_bias = call.inputs.size() == 3;
@@ -140,11 +140,11 @@ Plan plan_conv2d(const Call& call) {
   std::tie(y.padding, x.padding) = pair_of(call, "padding");
   std::tie(y.dilation, x.dilation) = pair_of(call, "dilation");
   check_output(call, w[0], conv.window);
-  Plan plan = plain_plan(call, [conv] { conv2d_body(conv); });
-  plan.idiom = {"conv2d",
-                {y.stride, x.stride, y.padding, x.padding, y.dilation, x.dilation, conv.groups, conv.has_bias}};
-  for (const std::int64_t number : plan.idiom.numbers) plan.variant += text(number, ",");
-  return plan;
+  Lowering lowering = plain_lowering(call, [conv] { conv2d_body(conv); });
+  lowering.idiom = {"conv2d",
+                    {y.stride, x.stride, y.padding, x.padding, y.dilation, x.dilation, conv.groups, conv.has_bias}};
+  for (const std::int64_t number : lowering.idiom.numbers) lowering.variant += text(number, ",");
+  return lowering;
 }
 
 Kernel conv2d() {
@@ -161,7 +161,7 @@ Kernel conv2d() {
                       .min = 1}},
           .dtypes = to_vector(all_dtypes),
           .documentation = "convolution of x [N,C,H,W] with w [O,C/groups,KH,KW], plus bias [O]; integers wrap around",
-          .plan = plan_conv2d};
+          .lower = lower_conv2d};
 }
 
 Window pool_window(const Call& call) {
@@ -180,7 +180,7 @@ Window pool_window(const Call& call) {
 
 // `body` gets the window; whatever else it depends on is in `variant`.
 template <class Body>
-Plan pool_plan(const Call& call, const std::string& variant, Body body) {
+Lowering pool_lowering(const Call& call, const std::string& variant, Body body) {
   check_dtype(call, 0, call.output.dtype);
   check_rank(call, 0, 4, 4);
   const Window window = pool_window(call);
@@ -192,11 +192,13 @@ Plan pool_plan(const Call& call, const std::string& variant, Body body) {
   }
   // An image for each channel: one axis less.
   const Shape& output = *call.output.shape;
-  Plan plan = plain_plan(call, [window, body] { body(window); });
-  plan.shapes = {Shape{output[0] * output[1], output[2], output[3]}, Shape{shape[0] * shape[1], shape[2], shape[3]}};
-  for (const Direction& d : {window.y, window.x}) plan.variant += text(d.window, ",", d.stride, ",", d.padding, ",");
-  plan.variant += variant;
-  return plan;
+  Lowering lowering = plain_lowering(call, [window, body] { body(window); });
+  lowering.shapes = {Shape{output[0] * output[1], output[2], output[3]},
+                     Shape{shape[0] * shape[1], shape[2], shape[3]}};
+  for (const Direction& d : {window.y, window.x})
+    lowering.variant += text(d.window, ",", d.stride, ",", d.padding, ",");
+  lowering.variant += variant;
+  return lowering;
 }
 
 // Accumulates the elements of the window.
@@ -263,12 +265,12 @@ void avg_pool_body(const Window& window, bool counts_padding) {
   z.store(tile::round_cast(sum / count, dtype));
 }
 
-Plan plan_max_pool(const Call& call) { return pool_plan(call, {}, max_pool_body); }
+Lowering lower_max_pool(const Call& call) { return pool_lowering(call, {}, max_pool_body); }
 
-Plan plan_avg_pool(const Call& call) {
+Lowering lower_avg_pool(const Call& call) {
   const bool counts_padding = call["count_include_pad"].integer != 0;
-  return pool_plan(call, counts_padding ? "padded" : "",
-                   [counts_padding](const Window& window) { avg_pool_body(window, counts_padding); });
+  return pool_lowering(call, counts_padding ? "padded" : "",
+                       [counts_padding](const Window& window) { avg_pool_body(window, counts_padding); });
 }
 
 std::vector<ParamSpec> pool_params() {
@@ -283,7 +285,7 @@ Kernel max_pool2d() {
           .params = pool_params(),
           .dtypes = to_vector(all_dtypes),
           .documentation = "the greatest of each window of x [N,C,H,W]; padding never is; NaN if there is one",
-          .plan = plan_max_pool};
+          .lower = lower_max_pool};
 }
 
 Kernel avg_pool2d() {
@@ -297,7 +299,7 @@ Kernel avg_pool2d() {
           .params = std::move(params),
           .dtypes = to_vector(all_dtypes),
           .documentation = "the mean of each window of x [N,C,H,W]; integers rounded to the nearest",
-          .plan = plan_avg_pool};
+          .lower = lower_avg_pool};
 }
 
 }  // namespace

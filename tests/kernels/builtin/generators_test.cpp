@@ -21,16 +21,16 @@ using test::Limits;
 using test::run;
 
 template <class T>
-class Making : public ::testing::Test {};
-TYPED_TEST_SUITE(Making, test::EveryType);
+class Generators : public ::testing::Test {};
+TYPED_TEST_SUITE(Generators, test::EveryType);
 template <class T>
-class MakingInteger : public ::testing::Test {};
-TYPED_TEST_SUITE(MakingInteger, test::IntegerTypes);
+class IntegerGenerators : public ::testing::Test {};
+TYPED_TEST_SUITE(IntegerGenerators, test::IntegerTypes);
 template <class T>
 class Random : public ::testing::Test {};
 TYPED_TEST_SUITE(Random, test::FloatTypes);
 
-TYPED_TEST(Making, Arange) {
+TYPED_TEST(Generators, Arange) {
   using T = TypeParam;
   using List = std::vector<T>;
   EXPECT_EQ(run<T>("arange", {}, {2, 3}), (List{0, 1, 2, 3, 4, 5}));
@@ -41,7 +41,7 @@ TYPED_TEST(Making, Arange) {
   EXPECT_EQ(halves, (std::is_integral_v<T> ? List{0, 1, 1, 2} : List{0, static_cast<T>(0.5), 1, static_cast<T>(1.5)}));
 }
 
-TYPED_TEST(MakingInteger, Arange_saturates) {
+TYPED_TEST(IntegerGenerators, Arange_saturates) {
   using T = TypeParam;
   constexpr T greatest = Limits<T>::max();
   EXPECT_EQ(run<T>("arange", {}, {2}, {{"start", 0.5}, {"step", 1e30}}), (std::vector<T>{1, greatest}));
@@ -51,7 +51,7 @@ TYPED_TEST(MakingInteger, Arange_saturates) {
 }
 
 // Around the end of what 32 bits hold, where it is computed in other ways.
-TYPED_TEST(Making, Arange_is_the_same_at_any_width) {
+TYPED_TEST(Generators, Arange_is_the_same_at_any_width) {
   using T = TypeParam;
   constexpr std::int64_t limit = INT32_MAX;
   for (const std::int64_t start :
@@ -224,7 +224,7 @@ TEST(Gradient, Is_exact) {
   }
 }
 
-TEST(MakingErrors, Types_and_shapes) {
+TEST(GeneratorErrors, Types_and_shapes) {
   expect_error(Errc::dtype_mismatch, "[uniform] output must be f32 or f64, got s32",
                [] { run<std::int32_t>("uniform", {}, {4}); });
   expect_error(Errc::dtype_mismatch, "[randn] output must be f32 or f64, got u8",
