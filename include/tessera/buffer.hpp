@@ -5,6 +5,7 @@
 #include <tessera/detail/export.hpp>
 #include <tessera/detail/handle.hpp>
 #include <tessera/dtype.hpp>
+#include <tessera/error.hpp>
 #include <tessera/shape.hpp>
 #include <tessera/values.hpp>
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <tessera/detail/export.hpp>
+#include <tessera/error.hpp>
 
 #include <algorithm>
 #include <cstddef>

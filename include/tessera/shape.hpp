@@ -2,6 +2,7 @@
 
 #include <tessera/detail/export.hpp>
 #include <tessera/dtype.hpp>
+#include <tessera/error.hpp>
 
 #include <array>
 #include <concepts>

@@ -13,7 +13,7 @@ namespace tessera::core {
 
 namespace {
 
-// What `environ` may point at from now on: never freed, since other threads may be reading it.
+// An array that `environ` has pointed at. Never freed, since other threads may be reading it.
 struct Published {
   std::string variable;
   std::vector<char*> environment;

@@ -1,4 +1,4 @@
-// Kernels of the user's as those of the registry, and the tracing of both.
+// Tile kernels of the user as registry kernels, and the recording of programs.
 #include <tessera/error.hpp>
 
 #include "core/text.hpp"
@@ -61,14 +61,14 @@ Kernel from_tile_kernel(const tile::Kernel& kernel) {
   const std::shared_ptr<const tile::Kernel::State>& state = kernel.state();
   Kernel made;
   made.name = state->name;
-  made.documentation = "a kernel of the program's own";
+  made.documentation = "a user kernel";
   for (const Parameter& parameter : state->parameters) {
     switch (parameter.kind) {
       case Parameter::Kind::output:
         made.dtypes = {parameter.dtype};
         break;
       case Parameter::Kind::input:
-        made.inputs.emplace_back();  // a lambda's parameters have no names
+        made.inputs.emplace_back();  // a lambda's parameters are anonymous
         break;
       case Parameter::Kind::scalar:
         made.params.push_back(scalar_spec(parameter));
@@ -81,7 +81,7 @@ Kernel from_tile_kernel(const tile::Kernel& kernel) {
 
 const Kernel& of(const tile::Kernel& kernel) {
   const tile::Kernel::State* state = kernel.state().get();
-  // Most threads call the same kernel again and again. States are kept by their Kernels, so an address says it all.
+  // A thread often calls the same kernel repeatedly. Kernels hold their state forever, so its address identifies it.
   thread_local const tile::Kernel::State* last_state = nullptr;
   thread_local const Kernel* last = nullptr;
   if (last && state == last_state) return *last;
@@ -115,9 +115,9 @@ ir::Program trace(const Call& call, const Lowering& lowering, const std::vector<
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    throw Error(Errc::invalid_kernel, text("[", call.kernel.name, "] its body threw: ", error.what()));
+    throw Error(Errc::invalid_kernel, text("[", call.kernel.name, "] the kernel's body threw: ", error.what()));
   } catch (...) {
-    throw Error(Errc::invalid_kernel, text("[", call.kernel.name, "] its body threw"));
+    throw Error(Errc::invalid_kernel, text("[", call.kernel.name, "] the kernel's body threw a non-std::exception"));
   }
 }
 

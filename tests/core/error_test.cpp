@@ -139,7 +139,7 @@ TEST(Failure, The_number_of_causes_that_are_left_out_is_true) {
   for (const std::size_t links : {66U, 67U, 98U, 99U, 1000U}) {
     const FailurePtr newest = chain_of(links);
     const std::string story = Error(newest).what();
-    const auto words = story.find(" causes between left out");
+    const auto words = story.find(" causes omitted");
     ASSERT_NE(words, std::string::npos) << story;
     const auto number = story.rfind('(', words) + 1;
     EXPECT_EQ(std::stoul(story.substr(number, words - number)), links - causes_behind(newest)) << links;

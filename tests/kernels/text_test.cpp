@@ -149,21 +149,21 @@ TEST(TextKernel, Says_what_was_expected) {
   expect_refused("min(x)", "at character 3: min takes 2 arguments, got 1");
   expect_refused("exp()", "exp takes 1 argument, got 0");
   expect_refused("exp + 1", "expected '(' after the function exp, got '+'");
-  expect_refused("x(y)", "'x' is no function; a product needs a *");
-  expect_refused("x ^ 2", "unexpected character '^', a power is x ** y");
+  expect_refused("x(y)", "'x' is not a function; to multiply, write *");
+  expect_refused("x ^ 2", "unexpected character '^'; for a power write x ** y");
   expect_refused("x = 2", "unexpected character '='");
   expect_refused("x < y < 2", "comparisons do not chain");
   expect_refused("1e999", "the number 1e999 is too large or too small");
 }
 
 TEST(TextKernel, Refuses_what_is_too_deep_but_not_what_is_long) {
-  expect_refused(std::string(100'000, '('), "too many things inside of each other");
-  expect_refused(std::string(100'000, '-'), "too many things inside of each other");
+  expect_refused(std::string(100'000, '('), "nested too deeply");
+  expect_refused(std::string(100'000, '-'), "nested too deeply");
   std::string powers = "x";
   std::string sum = "x";
   for (int i = 0; i < 5'000; ++i) powers += "**x";
   for (int i = 0; i < 3'000; ++i) sum += " + x";
-  expect_refused(powers, "too many things inside of each other");
+  expect_refused(powers, "nested too deeply");
   EXPECT_EQ(at(sum, 1), 3'001);
 }
 
@@ -171,10 +171,10 @@ TEST(TextKernel, Refuses_names_that_are_none_or_given_twice) {
   const auto make = [](std::string_view name, std::vector<std::string> inputs, const Params& params) {
     return [=] { from_text(name, inputs, "1", params); };
   };
-  expect_error(Errc::invalid_kernel, "'my kernel' is no name for a kernel", make("my kernel", {"x"}, {}));
-  expect_error(Errc::invalid_kernel, "[k] '2x' is no name", make("k", {"2x"}, {}));
-  expect_error(Errc::invalid_kernel, "[k] the name 'x' is given twice", make("k", {"x", "x"}, {}));
-  expect_error(Errc::invalid_kernel, "[k] the name 'x' is given twice", make("k", {"x"}, {{"x", 1}}));
+  expect_error(Errc::invalid_kernel, "'my kernel' is not a valid kernel name", make("my kernel", {"x"}, {}));
+  expect_error(Errc::invalid_kernel, "[k] '2x' is not a valid name", make("k", {"2x"}, {}));
+  expect_error(Errc::invalid_kernel, "[k] the name 'x' is used twice", make("k", {"x", "x"}, {}));
+  expect_error(Errc::invalid_kernel, "[k] the name 'x' is used twice", make("k", {"x"}, {{"x", 1}}));
   expect_error(Errc::invalid_kernel, "[k] the default of 'a' must be a number", make("k", {"x"}, {{"a", "b"}}));
 }
 

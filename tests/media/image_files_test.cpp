@@ -239,11 +239,11 @@ TEST_F(Image_files, That_cannot_be_read_are_named_with_the_reason) {
   write("short.png", text_file("\x89"));
   expect_bad("short.png", "it is neither PNG nor JPEG");
   write("animation.png", text_file("GIF89a, and so on"));
-  expect_bad("animation.png", "it is GIF, and only PNG and JPEG are read");
+  expect_bad("animation.png", "it is GIF; only PNG and JPEG are supported");
   write("web.jpg", text_file("RIFF1234WEBPVP8 "));
-  expect_bad("web.jpg", "it is WebP, and only PNG and JPEG are read");
+  expect_bad("web.jpg", "it is WebP; only PNG and JPEG are supported");
   write("start.png", text_file("\x89PNG\r\n\x1a\n"));
-  expect_bad("start.png", "cannot decode the PNG: the file is cut off");
+  expect_bad("start.png", "cannot decode the PNG: the file is truncated");
   write("start.jpg", text_file("\xff\xd8\xff"));
   expect_bad("start.jpg", "cannot decode the JPEG: Premature end");
   fs::create_symlink("around.png", path("around.png"));

@@ -159,7 +159,7 @@ TEST(Jpeg, A_header_that_claims_too_much_is_refused_at_once) {
     at[7] = static_cast<std::byte>(width >> 8), at[8] = static_cast<std::byte>(width & 255);
     return file;
   };
-  expect_error(Errc::io_error, "it claims 65000 x 65000 pixels, 268435456 are allowed",
+  expect_error(Errc::io_error, "it claims 65000 x 65000 pixels, at most 268435456 are allowed",
                [&] { decode_image(claim(65000, 65000)); });
   expect_error(Errc::io_error, "it claims 16000 x 16000 pixels, but has only",
                [&] { decode_image(claim(16000, 16000)); });
@@ -202,7 +202,8 @@ TEST(Jpeg, Too_many_scans_are_refused) {
 }
 
 TEST(Jpeg, Has_at_most_65500_pixels_a_side) {
-  expect_error(Errc::invalid_argument, "[encode_image] a JPEG has at most 65500 pixels a side, the image is [1,65501]",
+  expect_error(Errc::invalid_argument,
+               "[encode_image] a JPEG has at most 65500 pixels per side, the image is [1,65501]",
                [] { encode_image(Image(Shape{1, 65501}), ImageFormat::jpeg); });
   EXPECT_EQ(decode_image(encode_image(Image(Shape{1, 65500}), ImageFormat::jpeg), as_file), Image(Shape{1, 65500}));
 }

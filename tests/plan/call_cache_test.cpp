@@ -335,7 +335,8 @@ TEST(KernelCalls, A_mistake_in_a_kernel_is_the_commands_failure) {
   const auto thrower = tile::kernel("thrower", [](tile::Out<float>) { throw std::runtime_error("no idea"); });
   const auto forgetful = tile::kernel("forgetful", [](tile::Out<float>) {});
   const Buffer z = device().zeros({4});
-  expect_error(Errc::invalid_kernel, "[thrower] its body threw: no idea", [&] { device().run(thrower, {}, z); });
+  expect_error(Errc::invalid_kernel, "[thrower] the kernel's body threw: no idea",
+               [&] { device().run(thrower, {}, z); });
   const Command command = device().submit(forgetful, {}, z);
   EXPECT_EQ(command.poll(), Status::failed);
   expect_error(Errc::invalid_kernel, "[forgetful] ", [&] { command.wait(); });

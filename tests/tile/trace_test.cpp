@@ -58,7 +58,7 @@ TEST(Chains, That_are_too_long_for_any_compiler_are_refused) {
     Output().store(t);
   };
   EXPECT_NO_THROW(traced([&] { store_chain(1900); }));
-  expect_refused("operations need each other one after the other, at most 4000 may", [&] { store_chain(5000); });
+  expect_refused("dependent operations is too long; at most 4000 are allowed", [&] { store_chain(5000); });
   expect_refused("at most 4000 may", [&] {
     Output().store(tile::loop(2, x(), [&](const tile::Index&, Tile t) {
       for (int i = 0; i < 5000; ++i) t = -(t + 1);
@@ -68,7 +68,7 @@ TEST(Chains, That_are_too_long_for_any_compiler_are_refused) {
 }
 
 TEST(Numbers, That_do_not_fit_are_refused) {
-  expect_refused("[test] the number 2.5 does not fit s32, the type of what it meets", [] { y() * 2.5; });
+  expect_refused("[test] the number 2.5 does not fit s32, the type of the tile it is combined with", [] { y() * 2.5; });
   expect_refused("the number 300 does not fit u8", [] { b() + 300; });
   expect_refused("the number -1 does not fit u8", [] { b() + -1; });
   expect_refused("the number -1 does not fit u32", [] { tile::cast<std::uint32_t>(x()) + -1; });
@@ -84,8 +84,8 @@ TEST(Numbers, On_their_own_are_s64_if_whole_and_f32_otherwise) {
 }
 
 TEST(Numbers, Do_not_meet_truths) {
-  expect_refused("the number 1 does not meet what a comparison gives", [] { (x() > 0) & 1; });
-  expect_refused("true and false do not meet a tile of f32", [] { x() * true; });
+  expect_refused("cannot combine the number 1 with a bool tile", [] { (x() > 0) & 1; });
+  expect_refused("cannot combine a bool with an f32 tile", [] { x() * true; });
 }
 
 TEST(Types, That_differ_are_refused_with_the_way_out) {
@@ -96,10 +96,9 @@ TEST(Types, That_differ_are_refused_with_the_way_out) {
   expect_refused("floor(u8)", [] { floor(b()); });
   expect_refused("bool * bool: what a comparison gives is for select, &, | and !", [] { (x() > 0) * (x() < 1); });
   expect_refused("~ is for integers", [] { ~(x() > 0); });
-  expect_refused("! is for what a comparison gives, got s32", [] { !y(); });
-  expect_refused("the output z is f32 and what is stored is s32: cast<T>() it", [] { Output().store(y()); });
-  expect_refused("full_like makes a tile of f32, got s32",
-                 [] { tile::full_like(Output(), tile::constant<std::int32_t>(1)); });
+  expect_refused("! needs a bool, got s32", [] { !y(); });
+  expect_refused("the output z is f32 but the stored value is s32: cast<T>() it", [] { Output().store(y()); });
+  expect_refused("full_like needs f32, got s32", [] { tile::full_like(Output(), tile::constant<std::int32_t>(1)); });
 }
 
 TEST(Shapes, That_do_not_fit_are_refused) {
@@ -139,7 +138,7 @@ TEST(Kernels, Know_their_buffers_and_nothing_else) {
     EXPECT_EQ(Input(2).rank(), 2);
     Output().store(0);
   });
-  expect_refused("there is no input 3, there are 3", [] { Input(3).rank(); });
+  expect_refused("there is no input 3: the kernel has 3", [] { Input(3).rank(); });
   expect_refused("there is no input -1", [] { Input(-1).rank(); });
   expect_refused("there is no output 1", [] { Output(1).rank(); });
   expect_refused("there is no scalar 1, there are 1", [] { tile::detail::scalar(1); });
@@ -151,7 +150,7 @@ TEST(Kernels, Store_their_output_once) {
     Output().store(x());
     Output().store(x());
   });
-  expect_refused("z is stored inside of a loop", [] {
+  expect_refused("z is stored inside a loop", [] {
     tile::loop(3, 0, [](const tile::Index&, const Tile& sum) {
       Output().store(1);
       return sum;
@@ -186,7 +185,7 @@ TEST(Loops, Return_what_they_carry) {
 }
 
 TEST(Loops, Keep_what_is_inside_inside) {
-  expect_refused("a tile that was made inside of a loop is used outside: return it instead", [] {
+  expect_refused("created inside a loop and is used outside it: return it from the loop instead", [] {
     std::optional<Tile> leaked;
     tile::loop(3, 0, [&](const tile::Index& k, const Tile& sum) {
       leaked = k + 1;
@@ -197,7 +196,7 @@ TEST(Loops, Keep_what_is_inside_inside) {
 }
 
 TEST(Tiles, Outside_of_a_kernel_are_refused) {
-  expect_error(Errc::invalid_kernel, "tiles can only be computed with inside a kernel", [] { Tile(1) + Tile(2); });
+  expect_error(Errc::invalid_kernel, "tiles can only be used inside a kernel", [] { Tile(1) + Tile(2); });
   expect_error(Errc::invalid_kernel, "inside a kernel", [] { Output().dtype(); });
   std::optional<Tile> leaked;
   traced([&] {
@@ -205,7 +204,7 @@ TEST(Tiles, Outside_of_a_kernel_are_refused) {
     Output().store(*leaked);
   });
   expect_error(Errc::invalid_kernel, "inside a kernel", [&] { *leaked + 1; });
-  expect_refused("a tile of another kernel, or of another call of it, is used", [&] { Output().store(*leaked); });
+  expect_refused("this tile belongs to another kernel, or to another call of it", [&] { Output().store(*leaked); });
 }
 
 TEST(Tiles, Of_other_threads_are_refused) {
@@ -237,7 +236,7 @@ TEST(Kernel, Has_a_name_and_scalars_that_differ) {
   const auto nothing = [] {};
   EXPECT_EQ(tile::Kernel("a.b_1", {}, nothing).name(), "a.b_1");
   for (const char* name : {"", "1a", "a b", ".a", "a-b"})
-    expect_error(Errc::invalid_kernel, "is no name for a kernel", [&] { tile::Kernel(name, {}, nothing); });
+    expect_error(Errc::invalid_kernel, "is not a valid kernel name", [&] { tile::Kernel(name, {}, nothing); });
   const tile::Parameter scalar{tile::Parameter::Kind::scalar, f32, "a"};
   expect_error(Errc::invalid_kernel, "[k] there are two scalars 'a'",
                [&] { tile::Kernel("k", {scalar, scalar}, nothing); });

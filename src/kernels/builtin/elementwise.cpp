@@ -1,4 +1,4 @@
-// The element-wise kernels: every point depends on the same point of the inputs.
+// Element-wise kernels: each output element depends only on the input elements at the same index.
 #include <tessera/tile.hpp>
 
 #include "core/text.hpp"
@@ -27,7 +27,7 @@ using Binary = Tile (*)(const Tile& a, const Tile& b);
 
 Tile input_like_output(int number) { return tile::load_like(tile::Input(number), tile::Output()); }
 
-// Inputs of the output's type.
+// All inputs must have the output's type.
 Lowering lower_one_type(const Call& call, std::function<void()> body) {
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     if (call.inputs[i].dtype != call.output.dtype) check_same_as_output(call, i);
@@ -61,7 +61,7 @@ Kernel unary(std::string name, std::string documentation, Unary function) {
           .lower = [body](const Call& call) { return lower_one_type(call, body); }};
 }
 
-// A function of real numbers: integers go through f64.
+// A real function: integers are computed in f64.
 template <Unary function>
 Tile through_f64(const Tile& x) {
   const DType dtype = tile::Output().dtype();
@@ -91,7 +91,7 @@ struct Limits {
 template <class T>
 constexpr Limits limits = {std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
 
-// Of an integer type.
+// The limits of an integer type.
 Limits limits_of(DType dtype) {
   switch (dtype) {
     case DType::s32:
@@ -107,13 +107,13 @@ Limits limits_of(DType dtype) {
 
 std::int64_t saturated(double whole, const Limits& limits) {
   if (std::isnan(whole)) return 0;
-  // The greatest s64 is no double: it compares as 2^63, which must not be converted.
+  // The largest s64 is not representable as a double: it compares as 2^63, which must not be converted.
   if (whole >= static_cast<double>(limits.greatest)) return limits.greatest;
   if (whole <= static_cast<double>(limits.least)) return limits.least;
   return static_cast<std::int64_t>(whole);
 }
 
-// A parameter as an integer of the type: saturated after `to_whole`, which is std::round, ceil or floor.
+// A parameter converted to an integer type: rounded by `to_whole` (std::round, ceil or floor), then saturated.
 std::int64_t to_integer(const Argument& argument, DType dtype, double (*to_whole)(double)) {
   const Limits limits = limits_of(dtype);
   if (argument.is_integer) return std::clamp(argument.integer, limits.least, limits.greatest);
@@ -133,11 +133,11 @@ std::int64_t wrapped(std::int64_t value, DType dtype) {
   }
 }
 
-// x * factor, exact and saturated: where the product leaves the type is known beforehand, so that no wider type is
-// needed. The scalars are in the order of scaled_whole().
+// The scalars of scaled_whole(), in its order: x * factor, exact and saturated. The x for which the product overflows
+// are known beforehand, so no wider type is needed.
 std::vector<Lowering::Scalar> whole_factor(DType dtype, std::int64_t factor) {
   const auto [least, greatest] = limits_of(dtype);
-  std::int64_t first = least, last = greatest;  // the x whose product fits
+  std::int64_t first = least, last = greatest;  // the range of x whose product fits
   if (factor > 0) {
     first = least / factor;
     last = greatest / factor;
@@ -159,7 +159,7 @@ Tile scaled_real(const Tile& x) {
   return tile::round_cast(tile::cast(x, f64) * tile::detail::scalar(0), tile::Output().dtype());
 }
 
-// The lowering of a kernel that multiplies with a parameter: `body` gets x and x times it.
+// The lowering of a kernel that multiplies by a parameter: `body` takes x and the product.
 Lowering lower_with_factor(const Call& call, std::string_view param, Tile (*body)(const Tile& x, const Tile& scaled)) {
   const Argument& factor = call[param];
   const DType dtype = call.output.dtype;
@@ -183,7 +183,7 @@ Lowering lower_with_factor(const Call& call, std::string_view param, Tile (*body
   return made;
 }
 
-// A slope of 0 gives 0, also where the product is NaN or -0.
+// With a slope of 0 the result is 0, even where the product would be NaN or -0.
 Tile relu_body(const Tile& x, const Tile& scaled) {
   const Tile slope = tile::detail::scalar(0);
   return select(x < 0, is_float(tile::Output().dtype()) ? select(slope == 0, 0, scaled) : scaled, x);
@@ -201,7 +201,7 @@ Kernel relu() {
 Kernel scale() {
   return {.name = "scale",
           .inputs = {"x"},
-          .params = {{.name = "factor", .default_value = 1, .documentation = "what every element is multiplied with"}},
+          .params = {{.name = "factor", .default_value = 1, .documentation = "multiplies every element"}},
           .dtypes = to_vector(all_dtypes),
           .documentation = "x * factor; rounded to the nearest and saturated for integers",
           .aliases = {"scalar_mul"},
@@ -235,8 +235,8 @@ Lowering lower_clamp(const Call& call) {
 Kernel clamp() {
   return {.name = "clamp",
           .inputs = {"x"},
-          .params = {{.name = "min", .default_value = 0, .documentation = "the least that stays"},
-                     {.name = "max", .default_value = 1, .documentation = "the greatest that stays"}},
+          .params = {{.name = "min", .default_value = 0, .documentation = "the lower bound"},
+                     {.name = "max", .default_value = 1, .documentation = "the upper bound"}},
           .dtypes = to_vector(all_dtypes),
           .documentation = "min(max(x, min), max); NaN stays NaN; for integers the bounds are rounded inward",
           .lower = lower_clamp};
@@ -247,7 +247,7 @@ Kernel cast() {
   return {.name = "cast",
           .inputs = {"x"},
           .dtypes = to_vector(all_dtypes),
-          .documentation = "x in the output's type: towards zero, saturated, NaN becomes 0",
+          .documentation = "x converted to the output's type; to integers truncated and saturated, NaN becomes 0",
           .lower = [body](const Call& call) { return pointwise_lowering(call, body); }};
 }
 
@@ -266,7 +266,7 @@ Lowering lower_fill(const Call& call) {
 
 Kernel fill() {
   return {.name = "fill",
-          .params = {{.name = "value", .default_value = 0, .documentation = "what every element becomes"}},
+          .params = {{.name = "value", .default_value = 0, .documentation = "the value of every element"}},
           .dtypes = to_vector(all_dtypes),
           .documentation = "value; rounded to the nearest and saturated for integers",
           .lower = lower_fill};
@@ -281,11 +281,11 @@ std::vector<Kernel> elementwise_kernels() {
       binary("elementwise_sub", {"sub"}, "a - b; integers wrap around",
              [](const Tile& a, const Tile& b) { return a - b; }),
       multiplication(),
-      binary("elementwise_div", {"div", "divide"}, "a / b; integers towards zero, and 0 where b is 0",
+      binary("elementwise_div", {"div", "divide"}, "a / b; integers round towards zero, and are 0 where b is 0",
              [](const Tile& a, const Tile& b) { return a / b; }),
-      binary("elementwise_min", {"min", "minimum"}, "the lesser of a and b; NaN if one is NaN", tile::min),
-      binary("elementwise_max", {"max", "maximum"}, "the greater of a and b; NaN if one is NaN", tile::max),
-      binary("pow", {}, "a to the power of b; integers wrap around, and are 1 / a^-b towards zero where b < 0",
+      binary("elementwise_min", {"min", "minimum"}, "the smaller of a and b; NaN if either is NaN", tile::min),
+      binary("elementwise_max", {"max", "maximum"}, "the larger of a and b; NaN if either is NaN", tile::max),
+      binary("pow", {}, "a to the power of b; integers wrap around; for b < 0 they are 1 / a^-b, rounded towards zero",
              tile::pow),
       relu(),
       scale(),

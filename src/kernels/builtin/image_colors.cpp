@@ -1,5 +1,5 @@
-// Every pixel from itself, and where it is. Where channels are mixed images are seen as [pixels,C]: what a pixel has
-// once is [pixels,1].
+// Each pixel depends on itself and its position only. Kernels that mix channels view images as [pixels,C]; per-pixel
+// values are [pixels,1].
 #include <tessera/tile.hpp>
 
 #include "core/text.hpp"
@@ -32,13 +32,13 @@ struct Rgb {
   Tile luma() const { return kernels::luma(r, g, b); }
 };
 
-// What the channels 0, 1 and 2 of z's pixels are.
+// Selects a value for each of the channels 0, 1 and 2 of z's pixels.
 Tile by_channel(const Output& z, const Tile& first, const Tile& second, const Tile& third) {
   const Tile c = z.index(z.rank() - 1);
   return tile::select(c == 0, first, tile::select(c == 1, second, third));
 }
 
-// All operands as [pixels,C].
+// A lowering that views all operands as [pixels,C].
 Lowering pixels_lowering(const Call& call, std::vector<Lowering::Scalar> scalars, std::function<void()> body) {
   Lowering lowering;
   lowering.shapes.push_back(Image(*call.output.shape).pixels());
@@ -137,7 +137,7 @@ Lowering lower_sepia(const Call& call) {
   });
 }
 
-// What a pixel of z, seen as grid(), is multiplied with.
+// The factor for each pixel of z, viewed as grid().
 Tile vignette_factor(const Output& z, const Tile& strength, const Tile& radius) {
   const Tile height = as_float(z.dim(0)), width = as_float(z.dim(1));
   const Tile y = as_float(z.index(0)) + 0.5f - height * 0.5f;
@@ -195,7 +195,7 @@ Lowering lower_lut_apply(const Call& call) {
 
 // --- transparency
 
-// How much of a pixel stays: 0 for the key's colour. Scalars: the key, threshold, softness.
+// The opacity of each pixel: 0 for the key colour. Scalars: the key, threshold, softness.
 Tile key_alpha(const Input& x, const Output& z) {
   const Rgb rgb(x, z);
   const Tile r = rgb.r - tile::detail::scalar(0), g = rgb.g - tile::detail::scalar(1),
@@ -220,9 +220,9 @@ Lowering lower_chroma_key(const Call& call) {
   return pixels_lowering(call, std::move(scalars), [image] {
     const Output z;
     const Input x(0);
-    const Tile whole = image.has_alpha() ? channel(x, z, 3) : tile::constant(full_scale(z.dtype()));
-    const Tile alpha = finished(z, key_alpha(x, z) * whole);
-    // Clamped, since there may be no channel 3.
+    const Tile opaque = image.has_alpha() ? channel(x, z, 3) : tile::constant(full_scale(z.dtype()));
+    const Tile alpha = finished(z, key_alpha(x, z) * opaque);
+    // Clamped, since channel 3 may not exist.
     z.store(tile::select(z.index(1) == 3, alpha, tile::load_channel(x, z, z.index(1), Border::clamp)));
   });
 }
@@ -309,29 +309,31 @@ std::vector<Kernel> image_color_kernels() {
     return ParamSpec{"amount", Kind::number, value, std::move(documentation)};
   };
   return {
-      color_kernel("grayscale", {"x"}, {}, "0.299 R + 0.587 G + 0.114 B; into 4 channels with alpha kept",
+      color_kernel("grayscale", {"x"}, {}, "0.299 R + 0.587 G + 0.114 B; with 4 output channels alpha is unchanged",
                    lower_grayscale),
       color_kernel("brightness_contrast", {"x"},
-                   {{"brightness", Kind::number, 0, "what is added; 1 is from black to white"},
-                    {"contrast", Kind::number, 1, "the factor about the middle"}},
-                   "(x - middle) * contrast + middle + brightness; alpha is kept", lower_brightness_contrast),
-      color_kernel("saturation", {"x"}, {amount(1, "0 is gray, 1 as it is, more is stronger")},
-                   "gray + (x - gray) * amount; alpha is kept", lower_saturation),
-      color_kernel("sepia", {"x"}, {amount(1, "0 is as it is, 1 is sepia")},
-                   "brown as an old photograph; alpha is kept", lower_sepia),
+                   {{"brightness", Kind::number, 0, "added to each channel; 1 turns black into white"},
+                    {"contrast", Kind::number, 1, "factor around middle gray"}},
+                   "(x - middle) * contrast + middle + brightness; alpha is unchanged", lower_brightness_contrast),
+      color_kernel("saturation", {"x"}, {amount(1, "0: gray, 1: unchanged, more: stronger")},
+                   "gray + (x - gray) * amount; alpha is unchanged", lower_saturation),
+      color_kernel("sepia", {"x"}, {amount(1, "0: unchanged, 1: full sepia")},
+                   "brown like an old photograph; alpha is unchanged", lower_sepia),
       color_kernel("vignette", {"x"},
-                   {{"strength", Kind::number, 0.5, "how dark corners get"},
-                    {"radius", Kind::number, 0.75, "where it begins; 1 is at the corners"}},
-                   "darker towards the corners; alpha is kept", lower_vignette),
-      color_kernel("lut_apply", {"x", "lut"}, {}, "lut[x], for lut [256,C] lut[x, channel]; x is u8", lower_lut_apply),
+                   {{"strength", Kind::number, 0.5, "how dark the corners get"},
+                    {"radius", Kind::number, 0.75, "where it starts; 1: at the corners"}},
+                   "darker towards the corners; alpha is unchanged", lower_vignette),
+      color_kernel("lut_apply", {"x", "lut"}, {}, "lut[x], or lut[x, channel] for a lut [256,C]; x is u8",
+                   lower_lut_apply),
       color_kernel("chroma_key", {"x"},
-                   {{"color", Kind::numbers, std::vector<int>{0, 255, 0}, "what becomes transparent; 0, 1, 0 for f32"},
-                    {"threshold", Kind::number, 0.3, "the distance up to which it is wholly transparent"},
-                    {"softness", Kind::number, 0.1, "how far beyond it becomes opaque", 0}},
+                   {{"color", Kind::numbers, std::vector<int>{0, 255, 0},
+                     "the colour that becomes transparent; default 0, 1, 0 for f32"},
+                    {"threshold", Kind::number, 0.3, "colours up to this distance become fully transparent"},
+                    {"softness", Kind::number, 0.1, "distance beyond the threshold at which pixels are opaque", 0}},
                    "alpha from the distance to a colour", lower_chroma_key),
-      color_kernel("overlay_alpha", {"base", "top"}, {{"opacity", Kind::number, 1, "the factor of top's alpha"}},
-                   "top over base", lower_overlay_alpha),
-      color_kernel("mix", {"a", "b"}, {amount(0.5, "0 is a, 1 is b")}, "a + (b - a) * amount", lower_mix),
+      color_kernel("overlay_alpha", {"base", "top"}, {{"opacity", Kind::number, 1, "multiplies top's alpha"}},
+                   "top blended over base by its alpha", lower_overlay_alpha),
+      color_kernel("mix", {"a", "b"}, {amount(0.5, "0: a, 1: b")}, "a + (b - a) * amount", lower_mix),
       color_kernel("yuv_to_rgb", {"x"}, {}, "BT.601 at full range, as in JPEG", lower_yuv_to_rgb),
       color_kernel("rgb_to_yuv", {"x"}, {}, "BT.601 at full range, as in JPEG", lower_rgb_to_yuv),
   };
