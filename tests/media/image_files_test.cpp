@@ -119,7 +119,7 @@ TEST_F(Image_files, Are_not_made_from_buffers_that_are_no_images) {
     expect_refused(Errc::shape_mismatch, "got u8" + to_string(shape), device.zeros(shape, u8));
   }
   expect_refused(Errc::invalid_argument, "empty handle", Buffer());
-  expect_refused(Errc::invalid_argument, "there are no pixels in [0,4]", device.zeros({0, 4}, u8));
+  expect_refused(Errc::invalid_argument, "the image has no pixels: [0,4]", device.zeros({0, 4}, u8));
   Buffer freed = device.zeros({4, 4}, u8);
   freed.free();
   expect_refused(Errc::buffer_freed, "freed", freed);
@@ -264,7 +264,7 @@ TEST_F(Image_files, That_are_absurdly_large_are_not_read) {
 TEST(Images_in_memory, Are_refused_with_a_reason) {
   expect_error(Errc::io_error, "[decode_image] it is empty", [] { decode_image(File()); });
   expect_error(Errc::io_error, "[decode_image] it is neither PNG nor JPEG", [] { decode_image(std::string("text")); });
-  expect_error(Errc::invalid_argument, "[encode_image] there are no pixels in [0,0]",
+  expect_error(Errc::invalid_argument, "[encode_image] the image has no pixels: [0,0]",
                [] { encode_image(Image(), ImageFormat::png); });
   expect_error(Errc::invalid_argument, "no Channels with the number 9",
                [] { decode_image(File(), {.channels = static_cast<Channels>(9)}); });
