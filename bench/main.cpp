@@ -8,6 +8,7 @@
 #include "load.hpp"
 #include "report.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <exception>
 #include <iostream>

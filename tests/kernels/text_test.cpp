@@ -83,7 +83,7 @@ TEST(TextKernel, Inputs_and_parameters_come_before_constants) {
   EXPECT_EQ(computed<float>("e + 1", {2}, {}, {{"e", 3}}), (std::vector<float>{4}));
 }
 
-TEST(TextKernel, Computes_integers_as_such_where_they_can_be) {
+TEST(TextKernel, Computes_in_integers_where_possible) {
   using I = std::vector<std::int32_t>;
   EXPECT_EQ(computed<std::int32_t>("x / 2", I{7, -7}), (I{3, -3}));
   EXPECT_EQ(computed<std::int32_t>("x + 1", I{std::numeric_limits<std::int32_t>::max()}),
@@ -93,7 +93,7 @@ TEST(TextKernel, Computes_integers_as_such_where_they_can_be) {
   EXPECT_EQ(computed<std::uint8_t>("x + y", {200}, {100}), (std::vector<std::uint8_t>{44}));
 }
 
-TEST(TextKernel, Loses_no_bits_at_the_ends_of_s64) {
+TEST(TextKernel, Loses_no_bits_at_the_limits_of_s64) {
   using L = std::vector<std::int64_t>;
   constexpr std::int64_t big = (std::int64_t{1} << 62) + 1, least = std::numeric_limits<std::int64_t>::min();
   EXPECT_EQ(computed<std::int64_t>("min(x, 9223372036854775807)", {big}), L{big});
@@ -105,7 +105,7 @@ TEST(TextKernel, Loses_no_bits_at_the_ends_of_s64) {
             (std::vector<double>{-0x1p64}));
 }
 
-TEST(TextKernel, Computes_integers_as_f64_where_they_cannot_be_and_rounds_and_saturates) {
+TEST(TextKernel, Otherwise_computes_integers_in_f64_and_rounds_and_saturates) {
   using I = std::vector<std::int32_t>;
   EXPECT_EQ(computed<std::int32_t>("x / 2.0", I{7, -7}), (I{4, -4}));
   EXPECT_EQ(computed<std::int32_t>("sqrt(x)", I{10}), (I{3}));
@@ -116,7 +116,7 @@ TEST(TextKernel, Computes_integers_as_f64_where_they_cannot_be_and_rounds_and_sa
   EXPECT_EQ(computed<std::int32_t>("x * a", I{7}, {}, {{"a", 1}}, {{"a", 2}}), (I{14}));
 }
 
-TEST(TextKernel, Computes_integers_as_f64_for_all_values_of_a_parameter_that_is_no_count) {
+TEST(TextKernel, Computes_integers_in_f64_for_every_value_of_a_float_parameter) {
   using B = std::vector<std::uint8_t>;
   EXPECT_EQ(computed<std::uint8_t>("x * a", {200}, {}, {{"a", 1.0}}, {{"a", 1.999}}), (B{255}));
   EXPECT_EQ(computed<std::uint8_t>("x * a", {200}, {}, {{"a", 1.0}}, {{"a", 2.0}}), (B{255}));
@@ -138,7 +138,7 @@ TEST(TextKernel, Shows_where_the_text_is_wrong) {
   expect_refused("x +\ny * (2", "at character 10: expected ')', got the end\n  y * (2\n        ^");
 }
 
-TEST(TextKernel, Says_what_was_expected) {
+TEST(TextKernel, Reports_what_was_expected) {
   expect_refused("", "at character 0: expected a value, got the end");
   expect_refused("x + ", "at character 4: expected a value, got the end");
   expect_refused("x + * y", "at character 4: expected a value, got '*'");
@@ -156,7 +156,7 @@ TEST(TextKernel, Says_what_was_expected) {
   expect_refused("1e999", "the number 1e999 is too large or too small");
 }
 
-TEST(TextKernel, Refuses_what_is_too_deep_but_not_what_is_long) {
+TEST(TextKernel, Refuses_deep_nesting_but_not_long_expressions) {
   expect_refused(std::string(100'000, '('), "nested too deeply");
   expect_refused(std::string(100'000, '-'), "nested too deeply");
   std::string powers = "x";
@@ -167,7 +167,7 @@ TEST(TextKernel, Refuses_what_is_too_deep_but_not_what_is_long) {
   EXPECT_EQ(at(sum, 1), 3'001);
 }
 
-TEST(TextKernel, Refuses_names_that_are_none_or_given_twice) {
+TEST(TextKernel, Refuses_invalid_and_repeated_names) {
   const auto make = [](std::string_view name, std::vector<std::string> inputs, const Params& params) {
     return [=] { from_text(name, inputs, "1", params); };
   };

@@ -50,7 +50,7 @@ TYPED_TEST(IntegerGenerators, Arange_saturates) {
             (std::vector<T>{static_cast<T>(greatest - 1), greatest, greatest}));
 }
 
-// Around the end of what 32 bits hold, where it is computed in other ways.
+// Around the limits of 32 bits, where it is computed differently.
 TYPED_TEST(Generators, Arange_is_the_same_at_any_width) {
   using T = TypeParam;
   constexpr std::int64_t limit = INT32_MAX;
@@ -131,7 +131,7 @@ std::vector<double> uniform_numbers(std::size_t count, std::uint64_t seed) {
   return numbers;
 }
 
-TEST(Uniform, Knows_the_published_answer) {
+TEST(Uniform, Matches_the_published_answer) {
   EXPECT_EQ(philox(0, 0), (std::array<std::uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   const std::vector<float> numbers = run<float>("uniform", {}, {4});
   EXPECT_EQ(numbers,
@@ -163,7 +163,7 @@ TYPED_TEST(Random, Uniform_never_reaches_its_end) {
   }
 }
 
-TEST(Uniform, Refuses_ends_that_are_none) {
+TEST(Uniform, Refuses_invalid_bounds) {
   const auto with = [](double min, double max) {
     return [=] { run<float>("uniform", {}, {4}, {{"min", min}, {"max", max}}); };
   };
@@ -202,7 +202,7 @@ TYPED_TEST(Random, Moments) {
   EXPECT_NEAR(squares / count, 1, 0.05);
 }
 
-TEST(Gradient, Rises_to_the_right_and_down) {
+TEST(Gradient, Increases_to_the_right_and_down) {
   using List = std::vector<std::uint8_t>;
   EXPECT_EQ(run<std::uint8_t>("generate_gradient", {}, {2, 3, 4}, {{"phase", 1.25}}),
             (List{0, 0,   64, 255, 128, 0,   64, 255, 255, 0,   64, 255,  //

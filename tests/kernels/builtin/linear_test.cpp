@@ -71,7 +71,7 @@ TYPED_TEST(Linear, Matmul_of_nothing) {
 
 TYPED_TEST(Linear, Matmul_of_odd_sizes) {
   using T = TypeParam;
-  // Rows of ones times a column of ones: each sum is k, which is no multiple of any tile.
+  // Rows of ones times a column of ones: each sum is k, which is not a multiple of any tile.
   constexpr std::int64_t m = 67, k = 71, n = 19;
   const Buffer a = make<T>(std::vector<T>(m * k, 1), {m, k}), b = make<T>(std::vector<T>(k * n, 1), {k, n});
   EXPECT_EQ(run<T>("matmul", {a, b}, {m, n}), std::vector<T>(m * n, k));
@@ -98,7 +98,7 @@ TYPED_TEST(Linear, Transpose) {
   EXPECT_EQ(run<T>("transpose", {counting<T>({1, 2, 1, 2})}, {2, 1, 2, 1}), (List{1, 3, 2, 4}));
 }
 
-// Axes are merged and left out behind the scenes: every order, with extents of 1 anywhere.
+// The kernel merges and drops axes: every order, with extents of 1 anywhere.
 TEST(Transpose, Every_order_of_five_axes) {
   const std::vector<std::int64_t> dims = {2, 1, 3, 1, 2};
   const Buffer x = counting<std::int32_t>(Shape(dims), 0);
