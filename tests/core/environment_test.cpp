@@ -32,7 +32,7 @@ TEST(Environment, Libc_can_change_it_afterwards) {
   EXPECT_EQ(std::getenv("TESSERA_TEST_CHANGED"), nullptr);
 }
 
-// With setenv() in place of set_default_environment() the readers crash: it reallocates the array they walk through.
+// With setenv() instead, readers crash now and then: it reallocates the array that they search.
 TEST(Environment, Other_threads_can_read_it_at_the_same_time) {
   setenv("TESSERA_TEST_READ", "constant", 1);
   std::atomic<bool> is_done = false;

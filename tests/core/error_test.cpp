@@ -117,13 +117,13 @@ TEST(Failure, A_chain_of_up_to_64_causes_is_kept_whole) {
     EXPECT_EQ(causes_behind(newest), links);
     EXPECT_EQ(newest->depth, links);
   }
-  EXPECT_EQ(std::string(Error(chain_of(64)).what()).find("left out"), std::string::npos);
+  EXPECT_EQ(std::string(Error(chain_of(64)).what()).find("omitted"), std::string::npos);
 }
 
 TEST(Failure, A_longer_chain_keeps_its_newest_link_and_its_root_and_counts_the_omitted_ones) {
   const Error error(chain_of(66));
   EXPECT_TRUE(error.message().starts_with("link 66"));
-  EXPECT_NE(std::string(error.what()).find("left out"), std::string::npos);
+  EXPECT_NE(std::string(error.what()).find("omitted"), std::string::npos);
   EXPECT_EQ(error.root().message(), "root");
   EXPECT_EQ(error.code(), Errc::device_failure);
 }
