@@ -36,7 +36,7 @@ TEST(DType, Other_names_are_refused) {
   for (const char* name : {"", "f16", "F32", " f32", "f32 ", "float", "u64"}) {
     expect_error(Errc::invalid_argument, std::string("'") + name + "'", [&] { dtype_from_string(name); });
   }
-  expect_error(Errc::invalid_argument, "f32, f64, s32, s64, u32, u8", [] { dtype_from_string("half"); });
+  expect_error(Errc::invalid_argument, "f32, f64, s32, s64, u32 or u8", [] { dtype_from_string("half"); });
 }
 
 TEST(DType, Knows_the_size_of_an_element) {
