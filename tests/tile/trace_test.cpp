@@ -59,7 +59,7 @@ TEST(Chains, That_are_too_long_are_refused) {
   };
   EXPECT_NO_THROW(traced([&] { store_chain(1900); }));
   expect_refused("dependent operations is too long; at most 4000 are allowed", [&] { store_chain(5000); });
-  expect_refused("at most 4000 may", [&] {
+  expect_refused("at most 4000 are allowed", [&] {
     Output().store(tile::loop(2, x(), [&](const tile::Index&, Tile t) {
       for (int i = 0; i < 5000; ++i) t = -(t + 1);
       return t;
@@ -141,7 +141,7 @@ TEST(Kernels, Know_only_their_buffers) {
   expect_refused("there is no input 3: the kernel has 3", [] { Input(3).rank(); });
   expect_refused("there is no input -1", [] { Input(-1).rank(); });
   expect_refused("there is no output 1", [] { Output(1).rank(); });
-  expect_refused("there is no scalar 1, there are 1", [] { tile::detail::scalar(1); });
+  expect_refused("there is no scalar 1: the kernel has 1", [] { tile::detail::scalar(1); });
 }
 
 TEST(Kernels, Store_their_output_once) {
