@@ -13,12 +13,12 @@ namespace bench {
 
 namespace {
 
-// OpenBLAS takes a processor that is newer than itself for an old one.
+// OpenBLAS treats processors newer than itself as old ones.
 const char* openblas_core() {
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
     return "SkylakeX";
   }
-  // On Zen 3 Haswell's are 2 % faster than Zen's: 45.5 and 44.7 GFLOP/s, f64 256, one thread.
+  // On Zen 3 the Haswell kernels are 2 % faster than Zen's: 45.5 and 44.7 GFLOP/s, f64 256, one thread.
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") ? "Haswell" : nullptr;
 }
 
@@ -36,7 +36,7 @@ void prepare_environment(char** arguments) {
   }
   if (!has_changed) return;
   execv("/proc/self/exe", arguments);
-  throw std::system_error(errno, std::generic_category(), "starting again");
+  throw std::system_error(errno, std::generic_category(), "restarting");
 }
 
 }  // namespace bench

@@ -2,8 +2,8 @@
 
 namespace bench {
 
-// Libraries read the environment when they are loaded. If it does not tell the rivals what is best for them, this sets
-// it and starts the program again; what the user has set stays.
+// Libraries read the environment when they are loaded. Unless the user has set them, this sets the best options for the
+// rivals and restarts the program.
 void prepare_environment(char** arguments);
 
 }  // namespace bench

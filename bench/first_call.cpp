@@ -1,5 +1,5 @@
-// What the first call of a kernel takes, and that of another one: prints both in milliseconds. A program of its own,
-// because every library that the benchmark brings makes the compiler's load slower.
+// Prints the milliseconds of the first call of a kernel, and of the first call of another one. A separate program,
+// because the libraries of the benchmark slow down loading the compiler.
 #include <tessera/tessera.hpp>
 
 #include <chrono>

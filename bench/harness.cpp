@@ -13,8 +13,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// Before each round all workers sleep, also those of the rival before, which would take a core from the next side:
-// libgomp's look for work for 5 to 8 ms, those of OpenBLAS for 25 (measured on Zen 3).
+// Before each round all workers must sleep, including those of the previous rival, which would occupy a core: libgomp's
+// spin for 5 to 8 ms, those of OpenBLAS for 25 (measured on Zen 3).
 constexpr auto pause_time = milliseconds(5);
 constexpr auto longest_pause = milliseconds(200);
 
@@ -58,7 +58,7 @@ Result measure_once(const Case& measured, int rounds) {
   for (const auto& rival : sides.rivals) all.push_back(&rival);
   std::vector<std::vector<double>> figures(all.size());
   warm_cores(milliseconds(100));
-  const bool warms_up = rounds > 1;  // what is measured in one round may be different the second time
+  const bool warms_up = rounds > 1;  // cases of one round may not be repeatable
   for (int round = warms_up ? -1 : 0; round < rounds; ++round) {
     for (std::size_t side = 0; side < all.size(); ++side) {
       if (!*all[side]) continue;

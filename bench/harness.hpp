@@ -12,7 +12,7 @@
 
 namespace bench {
 
-// What a case must reach.
+// The target of a case.
 struct Bar {
   enum class Kind : std::uint8_t { none, at_most, at_least };
   Kind kind = Kind::none;
@@ -25,35 +25,35 @@ struct Bar {
 constexpr Bar at_most(double value) { return {Bar::Kind::at_most, value}; }
 constexpr Bar at_least(double value) { return {Bar::Kind::at_least, value}; }
 
-// The sides of a case, ready to go. A call is one round and returns its figure. An empty side is missing: our kernel or
-// a rival's library is not there.
+// The sides of a case. A call runs one round and returns its figure. An empty function means that our kernel or the
+// rival's library is missing.
 struct Sides {
   template <class... Rivals>
   explicit(false) Sides(std::function<double()> our_side, Rivals... rival_sides)
       : ours(std::move(our_side)), rivals{std::move(rival_sides)...} {}
 
   std::function<double()> ours;
-  std::vector<std::function<double()>> rivals;  // in the order of the case's
-  // What is wrong with the results, or nothing. Asked once, after the rounds.
+  std::vector<std::function<double()>> rivals;  // in the order of the case's rivals
+  // What is wrong with the results, or empty. Called once, after the rounds.
   std::function<std::string()> check = nullptr;
 };
 
-// What counts of many rounds: the least for times (all noise adds to them), the most for rates, the middle for what is
-// random by itself. For times of threads that wake each other a tenth of the rounds is less: the least of all is then
-// the luck of having had them on the right cores, which one side has in this run and the other one in the next.
+// How rounds are summarised: the minimum for times (noise only adds), the maximum for rates, the median for values that
+// vary by nature. For threads that wake each other the 10th percentile: their minimum depends on which cores they
+// happened to be on, which favours one side in this run and the other in the next.
 enum class Summary : std::uint8_t { minimum, maximum, median, low };
 
 struct Opponent {
   std::string_view name;
   Bar bar = {};           // for ours / rival
-  bool is_limit = false;  // what the machine can do: a bar that it misses itself is out of reach
+  bool is_limit = false;  // the machine's limit: a bar that it misses itself is out of reach
 };
 
 struct Case {
   std::string_view name;
   std::string_view unit;
   std::vector<Opponent> rivals;
-  std::function<Sides()> set_up;  // what the sides hold on to lives until the case is over
+  std::function<Sides()> set_up;  // the sides keep their resources until the case ends
   int rounds = 40;
   Summary summary = Summary::minimum;
   Bar bar = {};  // for ours alone
@@ -65,10 +65,10 @@ struct Result {
   const Case* of;
   std::optional<double> ours;
   std::vector<std::optional<double>> rivals;
-  std::string wrong;  // what the check found
+  std::string wrong;  // from the check
 
   std::optional<double> ratio(std::size_t rival) const { return over(ours, rivals[rival]); }
-  // What the limit reaches against a rival, if the case has a limit.
+  // The limit's ratio to a rival, if the case has a limit.
   std::optional<double> limit_ratio(std::size_t rival) const;
   Verdict verdict(std::size_t rival) const;
   Verdict own_verdict() const;  // of the bar for ours alone
@@ -80,11 +80,11 @@ struct Result {
   }
 };
 
-// Measures a case: our rounds and the rivals' in turns. If it misses a bar, once more with three times the rounds, and
-// that counts.
+// Measures a case, alternating our rounds and the rivals'. If it misses a bar, measures again with three times the
+// rounds, which then counts.
 Result measure(const Case& measured, bool quick);
 
-// Keeps all cores busy so long. A core that has idled runs at half its speed for a while.
+// Keeps all cores busy this long: a core that has been idle runs at half speed for a while.
 void warm_cores(std::chrono::milliseconds time);
 
 // Nanoseconds that a function takes.

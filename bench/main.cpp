@@ -1,4 +1,4 @@
-// What Tessera costs, beside rivals in the same process.
+// Measures Tessera against rivals in the same process.
 #include <tessera/device.hpp>
 #include <tessera/version.hpp>
 
@@ -8,9 +8,11 @@
 #include "load.hpp"
 #include "report.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <exception>
 #include <iostream>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -32,14 +34,14 @@ using bench::Verdict;
 
 constexpr const char* usage =
     "Usage: tessera_bench [options]\n"
-    "Measures Tessera and its rivals in turns and prints a table.\n"
-    "  --device NAME  measures the cases of a GPU: vulkan, opencl, gles; cpu, the default, is the others\n"
-    "  --list         names the cases and measures none\n"
-    "  --filter TEXT  measures only the cases whose names contain TEXT\n"
+    "Measures Tessera and its rivals in turn and prints a table.\n"
+    "  --device NAME  measure the cases of a GPU: vulkan, opencl, gles (default: those of the cpu)\n"
+    "  --list         list the cases\n"
+    "  --filter TEXT  only cases whose names contain TEXT\n"
     "  --quick        a quarter of the rounds\n"
-    "  --json FILE    writes the results to FILE too\n"
-    "  --help         says this\n"
-    "Exit code: 0 if all bars are met, 1 if one is missed, 2 if it could not measure.\n";
+    "  --json FILE    write the results to FILE too\n"
+    "  --help         print this\n"
+    "Exit code: 0 if all bars are met, 1 if one is missed, 2 if it cannot measure.\n";
 
 Case matmul_f32(std::string_view name, int size) {
   return {name,
@@ -63,9 +65,9 @@ Case first_call(std::string_view name, FirstCall which, double milliseconds) {
   return {name, "ms", {}, [=] { return bench::first_call(which); }, 8, Summary::minimum, at_most(milliseconds)};
 }
 
-// The cases that sleep long or leave memory behind come last.
-const std::vector<Case>& cases() {
-  static const std::vector<Case> table = {
+// The cost of commands.
+std::vector<Case> command_cases() {
+  return {
       {"independent tiny commands, scale",
        "ns",
        {{"TBB task_group", at_most(3)}},
@@ -96,6 +98,12 @@ const std::vector<Case>& cases() {
       {"32 KiB commands from four threads", "us", {{"TBB task_group"}}, [] { return bench::middling(4); }},
       {"64 MiB scale", "GB/s", {{"two std::threads"}}, bench::large, 20, Summary::maximum},
       {"wake-up after idling", "us", {{"futex handoff", at_most(3)}}, bench::wake, 200, Summary::median},
+  };
+}
+
+// The speed of kernels.
+std::vector<Case> kernel_cases() {
+  return {
       {"relu(a+b)*s, 64 MiB",
        "GB/s",
        {{"OpenMP", at_least(1.5)},
@@ -169,6 +177,12 @@ const std::vector<Case>& cases() {
        [] { return bench::saturation(1920, 1080); },
        10,
        Summary::maximum},
+  };
+}
+
+// Pipelines and operations.
+std::vector<Case> graph_cases() {
+  return {
       {"ten tiny stages replayed, element-wise",
        "ns",
        {{"TBB flow_graph", at_most(1)}},
@@ -195,6 +209,12 @@ const std::vector<Case>& cases() {
        [] { return bench::chained_operations(Chain::then, std::size_t{64} << 10); },
        5},
       {"host work beside spawned device work", "ms", {{"in turn", at_most(1 / 1.7)}}, bench::overlapped, 10},
+  };
+}
+
+// First calls, idling and memory. They come last: they sleep long or leave memory behind.
+std::vector<Case> process_cases() {
+  return {
       first_call("first call of a kernel", FirstCall::first, 30),
       first_call("first call of a second kernel", FirstCall::second, 10),
       first_call("first call, compiled before", FirstCall::from_disk, 1),
@@ -202,10 +222,19 @@ const std::vector<Case>& cases() {
       {"memory kept after a million commands", "MiB", {}, bench::million, 1},
       {"memory of a pending command", "B", {}, bench::pending_command, 1},
   };
+}
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> table = [] {
+    std::vector<Case> all;
+    for (auto* const group : {command_cases, kernel_cases, graph_cases, process_cases})
+      std::ranges::move(group(), std::back_inserter(all));
+    return all;
+  }();
   return table;
 }
 
-// Those of a GPU.
+// The cases of a GPU.
 std::vector<Case> gpu_cases(const std::string& device) {
   std::vector<Opponent> loops;
   std::vector<Opponent> kernel;
@@ -258,7 +287,7 @@ Options parse(const std::vector<std::string>& arguments) {
   return options;
 }
 
-// Says which bars are not met and gives the exit code.
+// Prints the missed bars and returns the exit code.
 int conclude(const std::vector<bench::Result>& results) {
   int missed = 0;
   int not_judged = 0;
@@ -306,13 +335,13 @@ int measure_all(const Options& options) {
   }
 
   std::cout << "\nTessera " << tessera::version() << " on " << described(options.device)
-            << ": the best of many rounds, of the wake-up the median, of a GPU's submissions the tenth; ratio = ours / "
+            << ": best of many rounds (wake-up: median; GPU submissions: 10th percentile); ratio = ours / "
                "rival\n\n";
   print_table(std::cout, results);
   std::cout << '\n';
   if (const double others = load.of_others(); others > 0.05) {
     std::cout << "Other processes used " << std::lround(others * 100)
-              << " % of the processor meanwhile: measure again when it is idle\n";
+              << " % of the processor: measure again on an idle machine\n";
   }
   if (!options.json.empty()) write_json(options.json, options.device, results, options.quick);
 

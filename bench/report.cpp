@@ -15,7 +15,7 @@ namespace bench {
 
 namespace {
 
-// With three significant digits, never as an exponent.
+// Three significant digits, without an exponent.
 std::string number(double value) {
   const double size = std::abs(value);
   const int decimals = size >= 99.95 || size == 0 ? 0 : size >= 9.995 ? 1 : size >= 0.0995 ? 2 : 4;
@@ -31,10 +31,10 @@ std::string text(const Bar& bar) {
   return (bar.kind == Bar::Kind::at_most ? "<= " : ">= ") + number(bar.value);
 }
 
-// Ours beside one rival, or alone: a line of the table.
+// A line of the table: our figure, with one rival or alone.
 struct Line {
   const Result& result;
-  std::optional<std::size_t> index;  // the rival's
+  std::optional<std::size_t> index;  // of the rival
 
   const Opponent* rival() const { return index ? &result.of->rivals[*index] : nullptr; }
   const Bar& bar() const { return index ? rival()->bar : result.of->bar; }
@@ -53,7 +53,7 @@ struct Line {
       case Verdict::missed:
         return "MISSED";
       case Verdict::out_of_reach:
-        return "out of reach: the limit itself is at " + number(result.limit_ratio(*index));
+        return "out of reach: the limit itself reaches " + number(result.limit_ratio(*index));
       case Verdict::not_measured:
         return "not measured";
     }
@@ -79,7 +79,7 @@ std::string quoted(std::string_view text) {
   return json + '"';
 }
 
-// Exact enough for any use; JSON knows neither NaN nor infinities.
+// Full precision; JSON has neither NaN nor infinities.
 std::string json_number(std::optional<double> value) {
   if (!value || !std::isfinite(*value)) return "null";
   std::array<char, 64> text{};

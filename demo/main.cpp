@@ -1,4 +1,4 @@
-// A tour in a few seconds: a picture goes through a pipeline of image filters, with and without fusion.
+// A tour in a few seconds: runs a picture through a pipeline of image filters, with and without fusion.
 #include <tessera/tessera.hpp>
 
 #include "options.hpp"
@@ -26,7 +26,7 @@ constexpr std::int64_t height = 1080, width = 1920;
 
 double milliseconds(std::chrono::nanoseconds time) { return std::chrono::duration<double, std::milli>(time).count(); }
 
-// blur, sharpen, grayscale; what is between them lives inside the pipeline.
+// blur, sharpen, grayscale; intermediate results live inside the pipeline.
 struct Filters {
   Filters(const tessera::Device& device, const Buffer& picture, bool fuse)
       : gray(device.zeros({height, width}, tessera::u8)), pipeline(device, {.fuse = fuse}) {
@@ -37,7 +37,7 @@ struct Filters {
         .add("grayscale", {sharp}, gray);
   }
 
-  // Runs once; remembers the quickest.
+  // Runs once; remembers the fastest run.
   void run() {
     pipeline.run();
     tessera::RunTimes times = pipeline.last_run();
@@ -60,20 +60,20 @@ void show_times(const Filters& fused, const Filters& unfused) {
     std::cout << "  " << std::left << std::setw(34) << name << std::right << std::setw(12) << alone << std::setw(12)
               << together << '\n';
   };
-  line("milliseconds, the best of some runs", "unfused", "fused");
+  line("milliseconds, best of several runs", "unfused", "fused");
   for (const tessera::StageTime& stage : unfused.best.stages) {
     line(stage.label, rounded(milliseconds(stage.duration), 2), "");
   }
-  line("all", rounded(milliseconds(unfused.best.total), 2), rounded(milliseconds(fused.best.total), 2));
+  line("total", rounded(milliseconds(unfused.best.total), 2), rounded(milliseconds(fused.best.total), 2));
 }
 
-// How the pipeline goes on while the program does something else.
+// Runs the pipeline while the program does something else.
 void show_overlap(Filters& filters) {
   const tessera::Command command = filters.pipeline.submit();
   std::size_t looks = 0;
   while (!tessera::is_terminal(command.poll())) ++looks;
   command.wait();
-  std::cout << "  submit() returned at once; the program looked " << looks << " times before it was over.\n";
+  std::cout << "  submit() returned at once; the program polled " << looks << " times until it finished.\n";
 }
 
 void show_errors(const tessera::Device& device, const Buffer& picture) {
@@ -88,7 +88,7 @@ void show_errors(const tessera::Device& device, const Buffer& picture) {
   }
 }
 
-// Whether both gave the same picture.
+// Whether both produced the same picture.
 bool run(const Options& options) {
   std::filesystem::create_directories(options.out);
   const tessera::Device device = tessera::Device::best();
@@ -98,30 +98,30 @@ bool run(const Options& options) {
   device.run(mandelbrot, {}, picture);
   Filters fused(device, picture, true), unfused(device, picture, false);
 
-  std::cout << heading("What becomes of blur, sharpen and grayscale") << fused.pipeline.explain();
+  std::cout << heading("The plan for blur, sharpen and grayscale") << fused.pipeline.explain();
 
   constexpr int rounds = 8;
   for (int i = 0; i < rounds; ++i) {
     fused.run();
     unfused.run();
   }
-  std::cout << heading("What it takes, for 1920 by 1080 pixels");
+  std::cout << heading("Times for 1920 by 1080 pixels");
   show_times(fused, unfused);
   const bool is_same = fused.gray.read_bytes() == unfused.gray.read_bytes();
-  std::cout << "  The two pictures are " << (is_same ? "equal, all pixels of them.\n" : "DIFFERENT.\n");
+  std::cout << "  The two pictures are " << (is_same ? "equal, pixel by pixel.\n" : "DIFFERENT.\n");
   show_overlap(fused);
 
-  std::cout << heading("The kernels of this device");
+  std::cout << heading("Kernels");
   for (const tessera::KernelInfo& kernel : device.kernels()) std::cout << "  " << to_string(kernel) << '\n';
-  std::cout << heading("A wrong pipeline says all that is wrong, before anything runs");
+  std::cout << heading("A wrong pipeline reports all errors before anything runs");
   show_errors(device, picture);
 
   std::cout << heading("Written");
   const std::filesystem::path before = options.out / "picture.png", after = options.out / "gray.png";
   save_image(before, picture);
   save_image(after, fused.gray);
-  std::cout << "  " << before.string() << "  the picture, drawn by a kernel of the demo's own\n"
-            << "  " << after.string() << "     what the pipeline made of it\n";
+  std::cout << "  " << before.string() << "  the picture, drawn by the demo's own kernel\n"
+            << "  " << after.string() << "     the output of the pipeline\n";
   return is_same;
 }
 

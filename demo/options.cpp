@@ -9,9 +9,9 @@ namespace {
 
 constexpr std::string_view usage =
     "Usage: tessera_demo [--out DIR]\n"
-    "  --out DIR   where the pictures go (default: build/demo)\n"
-    "  --help      this text\n"
-    "Colours are used on a terminal, unless NO_COLOR is set.\n";
+    "  --out DIR   folder for the pictures (default: build/demo)\n"
+    "  --help      print this\n"
+    "Set NO_COLOR to disable bold headings on a terminal.\n";
 
 }  // namespace
 

@@ -9,7 +9,7 @@ struct Options {
   std::filesystem::path out = "build/demo";
 };
 
-// The program's options. Nothing if it is to end now with this exit code: after --help, or a wrong call.
+// The program's options; nullopt if it should exit with this code, after --help or a wrong option.
 std::optional<Options> parse_options(int argc, const char* const* argv, int& exit_code);
 
 }  // namespace demo

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int iterations = 96;
 
-// How many steps each pixel's point stays near, 0 to 1: a column of the result for each pixel, without its channels.
+// The share of iterations, 0 to 1, after which each pixel's point escapes: [height, width, 1].
 Tile endurance(const tile::Out<std::uint8_t>& z) {
   const Tile scale = 2.4f / tile::cast<float>(z.dim(0));
   const Tile x = (tile::cast<float>(z.index(1)) - tile::cast<float>(z.dim(1)) * 0.68f) * scale;

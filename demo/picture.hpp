@@ -4,7 +4,7 @@
 
 namespace demo {
 
-// The Mandelbrot set in colours, u8 [height, width, 4]: a kernel of the demo's own, compiled when it is first called.
+// The Mandelbrot set in colour, u8 [height, width, 4]: the demo's own kernel, compiled on its first call.
 extern const tessera::tile::Kernel mandelbrot;
 
 }  // namespace demo

@@ -3,9 +3,9 @@
 #include <string>
 #include <string_view>
 
-// What the demo shows: bold headings on a terminal, plain lines elsewhere.
 namespace demo {
 
+// Bold on a terminal, a plain line elsewhere.
 std::string heading(std::string_view text);
 // 1.23
 std::string rounded(double number, int digits);

@@ -1,4 +1,4 @@
-// Coroutines: co_await a command; and the ways without coroutines, on_complete and wait_any.
+// Coroutines: co_await a command. And without coroutines: on_complete and wait_any.
 // Expect: ^3 x squared: 3 12 27.*caught: count_mismatch.*wait_any: 1.*on_complete: completed
 #include <tessera/tessera.hpp>
 
@@ -13,7 +13,7 @@ using tessera::Device;
 
 namespace {
 
-// The least a coroutine needs: it starts at once, and a future tells its end.
+// A minimal coroutine type: it starts at once, and a future reports its end.
 struct Job {
   struct promise_type {
     std::promise<void> promise;
@@ -27,7 +27,8 @@ struct Job {
   std::future<void> end;
 };
 
-// Reads like a sequence, blocks no thread: after each co_await it goes on where the command ended, maybe on a worker.
+// Reads like sequential code but blocks no thread: after each co_await it resumes on the thread that finished the
+// command, perhaps a worker.
 Job three_x_squared(Device device, Buffer x, Buffer result) {
   Buffer square = device.empty(x.shape());
   co_await device.submit("elementwise_mul", {x, x}, square);
@@ -37,7 +38,7 @@ Job three_x_squared(Device device, Buffer x, Buffer result) {
   for (const float value : result.read<float>()) std::cout << ' ' << value;
   std::cout << '\n';
 
-  try {  // a command that fails throws here, as wait() would
+  try {  // a failed command throws here, as wait() would
     co_await device.submit("relu", {x, x}, result);
   } catch (const tessera::Error& error) {
     std::cout << "caught: " << to_string(error.code()) << ": " << error.what() << '\n';
@@ -54,17 +55,17 @@ int main() {
 
   three_x_squared(device, x, result).end.get();
 
-  std::promise<void> told;
+  std::promise<void> called;
   {
-    const auto held = busy.map<float>();  // whoever needs `busy` waits for the end of this block
+    const auto held = busy.map<float>();  // commands on `busy` wait for the end of this block
     const Command slow = device.submit("relu", {busy}, busy);
     const Command quick = device.submit("relu", {x}, result);
     std::cout << "wait_any: " << tessera::wait_any({slow, quick}) << '\n';
 
-    slow.on_complete([&](const Command& command) {  // on the thread that ends the command: be brief
+    slow.on_complete([&](const Command& command) {  // on the thread that finishes the command: be brief
       std::cout << "on_complete: " << to_string(command.poll()) << '\n';
-      told.set_value();
+      called.set_value();
     });
   }
-  told.get_future().wait();
+  called.get_future().wait();
 }

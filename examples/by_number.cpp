@@ -1,4 +1,4 @@
-// Commands by number: for bindings, and wherever only an integer can be kept.
+// Commands by number: for bindings, and wherever only an integer can be stored.
 // Expect: ^poll: completed, 2 4 6.*cancel: true, now cancelled.*wait: shape_mismatch.*there is no command 1000
 // Differs: there is no command 1000 on
 #include <tessera/tessera.hpp>
@@ -15,7 +15,7 @@ int main() {
   const Buffer in = device.buffer<float>({1, 2, 3});
   Buffer out = device.zeros({3});
 
-  // The handle is dropped at once, which neither cancels nor leaks anything. The number is enough.
+  // Dropping the handle neither cancels the command nor leaks. The number is enough.
   const CommandId id = device.submit("scale", {in}, out, {{"factor", 2}}).id();
   while (!is_terminal(device.poll(id))) std::this_thread::yield();
   std::cout << "poll: " << to_string(device.poll(id)) << ',';
@@ -29,7 +29,7 @@ int main() {
     std::cout << std::boolalpha << "cancel: " << stopped << ", now " << to_string(device.poll(unwanted)) << '\n';
   }
 
-  // A failure waits for whoever asks, for 65,536 commands to come.
+  // A failure can be queried until 65,536 later commands have finished.
   const CommandId wrong = device.submit("copy", {in}, device.zeros({4})).id();
   try {
     device.wait(wrong);

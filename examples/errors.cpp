@@ -1,4 +1,4 @@
-// Errors: a call that is refused, a command that fails, how the failure travels, and how a buffer is healed.
+// Errors: a refused call, a failing command, how the failure spreads, and how a buffer recovers.
 // Expect: did you mean 'elementwise_add'.*because .scale. command 2.*at fault: device.*other: 1 2 3.*healed: 8 10 12
 #include <tessera/tessera.hpp>
 
@@ -20,7 +20,7 @@ void print(const char* name, const Buffer& buffer) {
 }  // namespace
 
 int main() {
-  // A device that behaves, except that its second command breaks down.
+  // A device that works, except that its second command fails.
   tessera::Device device = tessera::Device::simulated({.faults = {{.command = 2}}});
   Buffer in = device.buffer<float>({1, 2, 3});
   Buffer doubled = device.zeros({3});
@@ -28,7 +28,7 @@ int main() {
   Buffer sum = device.zeros({3});
   Buffer other = device.zeros({3});
 
-  // A call that can never work is refused before anything runs.
+  // A wrong call is refused before anything runs.
   try {
     device.run("elementwise_ad", {in, in}, sum);
   } catch (const Error& error) {
@@ -37,10 +37,10 @@ int main() {
 
   device.submit("copy", {in}, other);                         // command 1
   device.submit("scale", {in}, doubled, {{"factor", 2}});     // command 2 fails, and poisons `doubled`
-  device.submit("relu", {doubled}, clipped);                  // command 3 cannot run on that, nor can
-  device.submit("elementwise_add", {clipped, doubled}, sum);  // command 4. Nobody has to ask them:
+  device.submit("relu", {doubled}, clipped);                  // command 3 cannot use that, nor can
+  device.submit("elementwise_add", {clipped, doubled}, sum);  // command 4. There is no need to check each:
 
-  // the failure shows wherever its consequences are read, with the way it took.
+  // the failure shows up where its consequences are read, with the chain of causes.
   try {
     sum.read<float>();
   } catch (const Error& error) {
@@ -50,9 +50,9 @@ int main() {
     }
     std::cout << "at fault: " << to_string(tessera::fault(error.code())) << '\n';
   }
-  print("other", other);  // what did not depend on it is untouched
+  print("other", other);  // independent results are unaffected
 
-  // Writing a poisoned buffer whole heals it; so does a command that writes it.
+  // Overwriting a poisoned buffer clears the poison; so does a command that writes it.
   doubled.write(std::vector<float>{4, 5, 6});
   device.run("copy", {doubled}, clipped);
   device.run("elementwise_add", {clipped, doubled}, sum);

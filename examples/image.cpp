@@ -1,6 +1,6 @@
-// Pictures: draws one, saves it, loads it again, blurs it, and saves that as PNG and as JPEG.
+// Pictures: draws one, saves it, loads it again, blurs it, and saves the result as PNG and JPEG.
 // Usage: image [folder]   (default: tessera-image in the folder for temporary files)
-// Expect: .480,640,4. u8, as it was drawn.*blurred.png, [0-9]+ bytes.*blurred.jpg, [0-9]+ bytes.*io_error: .load_image.
+// Expect: .480,640,4. u8, as drawn.*blurred.png, [0-9]+ bytes.*blurred.jpg, [0-9]+ bytes.*io_error: .load_image.
 #include <tessera/tessera.hpp>
 
 #include <filesystem>
@@ -11,14 +11,13 @@ int main(int argc, char** argv) {
   create_directories(folder);
   tessera::Device device = tessera::Device::best();
 
-  // Save and load: a PNG keeps every pixel.
+  // Save and load: PNG is lossless.
   tessera::Buffer drawn = device.empty({480, 640, 4}, tessera::u8);
   device.submit("generate_gradient", {}, drawn, {{"phase", 0.25}});
-  save_image(folder / "gradient.png", drawn);  // waits for what writes the buffer
+  save_image(folder / "gradient.png", drawn);  // waits for commands that write the buffer
   tessera::Image picture = tessera::load_image(folder / "gradient.png");
   const bool is_same = picture == tessera::Image(drawn.shape(), drawn.read<std::uint8_t>());
-  std::cout << to_string(picture.shape()) << " u8, " << (is_same ? "as it was drawn" : "and not as it was drawn")
-            << '\n';
+  std::cout << to_string(picture.shape()) << " u8, " << (is_same ? "as drawn" : "not as drawn") << '\n';
 
   // A black cross, by hand.
   for (int i = 100; i < 380; ++i) {

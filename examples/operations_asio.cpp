@@ -1,8 +1,7 @@
-// One thread runs everything: an event loop of Asio's with a timer that ticks, tasks that await operations and go on in
-// the loop, and a coroutine of Asio's that awaits operations too. The thread never waits: the timer ticks on.
-// Expect: 8 tasks: sum 32768, on the thread of the loop: yes.*asio::awaitable: 1024, on the thread of the loop:
-// yes.*failed as it should: shape_mismatch.*ticks: [0-9]+, longest gap [0-9.]+ ms
-// Differs: longest gap
+// One thread runs everything: an Asio event loop with a ticking timer, tasks that await operations and resume in the
+// loop, and an Asio coroutine that awaits operations too. The thread never blocks: the timer keeps ticking. Expect: 8
+// tasks: sum 32768, on the thread of the loop: yes.*asio::awaitable: 1024, on the thread of the loop: yes.*failed as it
+// should: shape_mismatch.*ticks: [0-9]+, longest gap [0-9.]+ ms Differs: longest gap
 #include <tessera/tessera.hpp>
 
 #include <algorithm>
@@ -24,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A coroutine that nobody waits for.
+// A detached coroutine.
 struct Detached {
   struct promise_type {
     Detached get_return_object() noexcept { return {}; }
@@ -35,7 +34,7 @@ struct Detached {
   };
 };
 
-// The adaptor: an operation as an asynchronous operation of Asio's, for use_awaitable, callbacks, futures.
+// The adaptor: an operation as an Asio asynchronous operation, for use_awaitable, callbacks and futures.
 //
 //   std::vector<float> host = co_await async_run(ones<float>({4}).to_host(), asio::use_awaitable);
 template <class T, class Token>
@@ -43,7 +42,7 @@ auto async_run(DeviceOperation<T> operation, Token&& token) {
   const auto start = [](auto handler, DeviceOperation<T> what) {
     const auto executor = asio::get_associated_executor(handler);
     [](auto told, auto there, DeviceOperation<T> run) -> Detached {
-      const auto work = asio::make_work_guard(there);  // the loop has not ended as long as this is on its way
+      const auto work = asio::make_work_guard(there);  // keeps the loop running while this is in flight
       std::exception_ptr failure;
       T value{};
       try {
@@ -62,16 +61,16 @@ struct Ticks {
   int count = 0;
   Clock::time_point last = Clock::now();
   Clock::duration longest{0};
-  bool is_over = false;  // a tick that is on its way already cannot be cancelled
+  bool is_stopped = false;  // a tick that is already queued cannot be cancelled
 
   void stop() {
-    is_over = true;
+    is_stopped = true;
     timer.cancel();
   }
   void next() {
     timer.expires_after(2ms);
     timer.async_wait([this](const asio::error_code& error) {
-      if (error || is_over) return;
+      if (error || is_stopped) return;
       const auto now = Clock::now();
       longest = std::max(longest, now - std::exchange(last, now));
       ++count;
@@ -88,17 +87,18 @@ struct Loop {
   void look() { is_always_there = is_always_there && std::this_thread::get_id() == thread; }
 };
 
-// A task of the library's. `.on` brings it back into the loop.
+// A Tessera task. `.on` resumes it in the loop.
 Task<float> work(Loop& loop, float number) {
   tessera::Tensor<float> x = co_await tessera::full<float>({1024}, number).on(loop.io.get_executor());
   loop.look();
-  const std::vector<float> host = co_await tessera::value(std::move(x))
-                                      .to_host()
-                                      .map([](std::vector<float> values) {  // not in the loop: it may take its time
-                                        std::this_thread::sleep_for(20ms);
-                                        return values;
-                                      })
-                                      .on(loop.io.get_executor());
+  const std::vector<float> host =
+      co_await tessera::value(std::move(x))
+          .to_host()
+          .map([](std::vector<float> values) {  // runs outside the loop, so it may take long
+            std::this_thread::sleep_for(20ms);
+            return values;
+          })
+          .on(loop.io.get_executor());
   loop.look();
   co_return std::accumulate(host.begin(), host.end(), 0.0F);
 }
@@ -113,7 +113,7 @@ Detached all_tasks(Loop& loop, std::function<void()> then) {
   then();
 }
 
-// A coroutine of Asio's.
+// An Asio coroutine.
 asio::awaitable<void> session(Loop& loop) {
   const std::vector<float> host = co_await async_run(tessera::ones<float>({1024}).to_host(), asio::use_awaitable);
   std::cout << "asio::awaitable: " << std::accumulate(host.begin(), host.end(), 0.0F);

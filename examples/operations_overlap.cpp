@@ -15,7 +15,7 @@ using Batch = Tensor<float>;
 const auto twice_and_one = tile::kernel(
     "twice_and_one", [](tile::Out<float> z, tile::In<float> x) { z.store(2.0F * tile::load_like(x, z) + 1.0F); });
 
-// Both only say what is to be done.
+// Both only describe work; nothing runs yet.
 DeviceOperation<Batch> prepare(float number) { return full<float>({4096}, number); }
 DeviceOperation<std::vector<float>> process(Batch batch) {
   const Shape shape = batch.shape();
@@ -27,7 +27,7 @@ Task<void> program() {
   DeviceOperation<Batch> prepare2 = prepare(2);
 
   Batch batch1 = co_await std::move(prepare1);
-  Spawned<std::vector<float>> running1 = spawn(process(std::move(batch1)));  // starts, and does not wait
+  Spawned<std::vector<float>> running1 = spawn(process(std::move(batch1)));  // starts without waiting
 
   Batch batch2 = co_await std::move(prepare2);  // while batch 1 is processed
   const std::vector<float> result2 = co_await process(std::move(batch2));

@@ -1,4 +1,4 @@
-// A program's own coroutine type awaits operations and commands: they need nothing of its promise.
+// A user-defined coroutine type awaits operations and commands, which require nothing of its promise.
 // Expect: ^sum 36, scaled 3 6 9.caught shape_mismatch.3 jobs in turn: 1 2 3
 #include <tessera/tessera.hpp>
 
@@ -16,7 +16,7 @@ using tessera::Device;
 
 namespace {
 
-// Starts at once, and gives a std::future. That is all a coroutine needs.
+// Starts at once and returns a std::future. That is all a coroutine type needs.
 template <class T>
 struct Job {
   struct promise_type {
@@ -32,7 +32,7 @@ struct Job {
 };
 
 Job<std::string> job(Device device) {
-  // An operation,
+  // Awaits an operation,
   const std::vector<float> host = co_await tessera::arange<float>(9).on(device).to_host();
   const float sum = std::accumulate(host.begin(), host.end(), 0.0F);
 
@@ -42,7 +42,7 @@ Job<std::string> job(Device device) {
   std::string text = "sum " + std::to_string(static_cast<int>(sum)) + ", scaled";
   for (const float number : x.read<float>()) text += ' ' + std::to_string(static_cast<int>(number));
 
-  // and what fails throws here.
+  // and a failure throws here.
   try {
     co_await tessera::zip(tessera::empty<float>({3}), tessera::ones<float>({4})).apply("relu");
   } catch (const tessera::Error& error) {
@@ -51,7 +51,7 @@ Job<std::string> job(Device device) {
   co_return text;
 }
 
-// One after the other, though no thread waits for them.
+// One after another, although no thread waits for them.
 Job<std::string> in_turn() {
   std::string text;
   for (int i = 1; i <= 3; ++i) {

@@ -1,5 +1,5 @@
-// SAXPY with operations: the number goes where the kernel's signature has it, and the host is free meanwhile.
-// Expect: ^z\[0\] = 5, z\[1\] = 8, z\[999\] = 3002, meanwhile the primes below 20000: 2262
+// SAXPY with operations: the scalar is passed in the position of the kernel's parameter, and the host is free
+// meanwhile. Expect: ^z\[0\] = 5, z\[1\] = 8, z\[999\] = 3002, meanwhile the primes below 20000: 2262
 #include <tessera/tessera.hpp>
 
 #include <iostream>
@@ -29,7 +29,7 @@ Task<void> program() {
   std::shared_ptr<const Tensor<float>> x = co_await arange<float>(1000, 1).shared();
   std::shared_ptr<const Tensor<float>> y = co_await full<float>({1000}, 2).shared();
 
-  // The kernel is called as a function; its value is what it writes. spawn starts it and does not wait.
+  // A kernel is called like a function and yields its output. spawn starts it without waiting.
   Spawned<std::vector<float>> running = spawn(saxpy(empty<float>({1000}), x, y, 3.0F).to_host());
   const int primes = primes_below(20000);
   const std::vector<float> z = co_await std::move(running);

@@ -1,6 +1,6 @@
-// The same work twice: first the host waits for the device and then works itself, then both work at once. The device
-// has about as much to do as the host, so the second way takes half the time at best; less is won if they share cores.
-// Expect: sync: +[0-9.]+ ms.*async: +[0-9.]+ ms.*ratio [0-9.]+.*the results are the same
+// The same work twice: first the host and the device work in turn, then both at once. The device has about as much to
+// do as the host, so overlapping takes half the time at best, and more if they share cores. Expect: sync: +[0-9.]+
+// ms.*async: +[0-9.]+ ms.*ratio [0-9.]+.*the results are the same
 #include <tessera/tessera.hpp>
 
 #include <chrono>
@@ -30,7 +30,7 @@ double milliseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
 }
 
-// What the device does with a batch: some products of matrices, and one number of the last.
+// The device work of a batch: some matrix products, and one number of the last.
 DeviceOperation<double> device_work(const Shared& x) {
   DeviceOperation<Tensor<float>> product = std::get<0>(zip(empty<float>({size, size}), x, x).apply("matmul").unzip());
   for (int i = 0; i < 8; ++i) {
@@ -40,7 +40,7 @@ DeviceOperation<double> device_work(const Shared& x) {
   return std::move(product).to_host().map([](const std::vector<float>& host) { return double{host.back()}; });
 }
 
-// What the host does meanwhile: so many steps.
+// The host work: this many steps.
 double host_work(int steps) {
   double x = 1;
   for (int i = 0; i < steps; ++i) x = std::sqrt(x + i);
@@ -66,7 +66,7 @@ Task<Result> overlapped(Shared x, int steps) {
   co_return result;
 }
 
-// As many steps as take the time that the device takes.
+// The number of steps that takes as long as the device's work.
 int matching_steps(const Shared& x) {
   device_work(x).sync();  // compiles
   const auto start = Clock::now();

@@ -1,4 +1,4 @@
-// Pipelines: stages recorded once, checked at once, planned once, and run as often as wanted.
+// Pipelines: stages recorded, checked and planned once, then run many times.
 // Expect: did you mean .gaussian_blur.*3 stages in.*4 frames: [0-9 ]+.*last run: .*gaussian_blur:
 // Differs: last run: |stage [0-9], [a-z_]+: [0-9]+ us
 #include <tessera/tessera.hpp>
@@ -15,7 +15,7 @@ int main() {
   tessera::Device device = tessera::Device::best();
   const tessera::Shape size{480, 640, 4};
 
-  // Whatever is wrong is told at once, before anything runs.
+  // All errors are reported at once, before anything runs.
   Pipeline wrong(device);
   wrong.add("gaussian_blr", {device.zeros(size, tessera::u8)}, device.zeros(size, tessera::u8))
       .add("grayscale", {wrong.temporary(size, tessera::u8)}, device.zeros({480, 640}, tessera::u8));
@@ -25,7 +25,7 @@ int main() {
     std::cout << error.what() << "\n\n";
   }
 
-  // The picture comes with each run, and so does sigma; what is between the stages lives inside the pipeline.
+  // Each run binds the pictures and may bind sigma; intermediate results live inside the pipeline.
   Pipeline pipeline(device);
   const Buffer frame = pipeline.slot("frame", size, tessera::u8);
   const Buffer gray = pipeline.slot("gray", {480, 640}, tessera::u8);
@@ -36,7 +36,7 @@ int main() {
       .add("grayscale", {sharp}, gray);
   std::cout << pipeline.explain() << '\n';
 
-  // Four frames under way at once, each with temporaries of its own.
+  // Four frames in flight at once, each with its own temporaries.
   std::vector<Buffer> frames, results;
   std::vector<Command> runs;
   for (int i = 0; i < 4; ++i) {
@@ -53,7 +53,7 @@ int main() {
     std::cout << "  stage " << stage.stage << ", " << stage.label << ": " << stage.duration.count() / 1000 << " us\n";
   }
 
-  // With a name it is a command of the device.
+  // Once named, it can be submitted like a kernel.
   device.define_command("preview", pipeline);
   device.submit("preview", {{"frame", frames[0]}, {"gray", results[0]}}).wait();
 }

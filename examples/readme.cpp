@@ -1,4 +1,4 @@
-// The program of the README.
+// The program in the README.
 // Expect: ^-2 -1 0 10 20 completed
 #include <tessera/tessera.hpp>
 

@@ -1,8 +1,8 @@
 # cmake -DPROGRAM=… [-DARGUMENT=…] -DDEVICE=… [-DDIFFERS=regex] -DFOLDER=… -P same_output.cmake
-# The program must print on the device what it prints on the processor, but for the lines that match DIFFERS: those tell
-# of the device or of time.
+# The program must print the same on the device as on the CPU, except for lines that match DIFFERS, which mention the
+# device or times.
 function(run device result)
-  # A folder each, for what it writes.
+  # A separate folder for the files it writes.
   file(MAKE_DIRECTORY ${FOLDER}/${device})
   execute_process(
     COMMAND ${CMAKE_COMMAND} -E env TESSERA_DEVICE=${device} ${PROGRAM} ${ARGUMENT}

@@ -1,4 +1,4 @@
-// Simulation: the same program in a thousand orders gives one result, and any of those orders can be replayed.
+// Simulation: a program run in a thousand orders has one result, and any of those orders can be replayed.
 // Expect: ^1000 seeds: 1 result, [0-9][0-9]+ orders.*seed 7 again: the same order
 #include <tessera/tessera.hpp>
 
@@ -14,9 +14,9 @@ using tessera::CommandId;
 namespace {
 
 using Result = std::vector<int>;
-using Order = std::vector<CommandId>;  // in which the commands ended
+using Order = std::vector<CommandId>;  // in which the commands finished
 
-// Without workers nothing runs by itself: the calls and the seed alone decide what runs when.
+// Without workers nothing runs by itself: only the calls and the seed decide what runs when.
 std::pair<Result, Order> program(std::uint64_t seed) {
   tessera::Device device = tessera::Device::simulated({.seed = seed, .workers = 0});
   const tessera::Stream one = device.stream({.in_order = false});
@@ -53,6 +53,6 @@ int main() {
   }
   std::cout << "1000 seeds: " << results.size() << " result, " << orders.size() << " orders\n";
 
-  // What went wrong once can be looked at again and again.
+  // A failure can be replayed as often as needed.
   std::cout << "seed 7 again: " << (program(7) == program(7) ? "the same order" : "another order") << '\n';
 }

@@ -1,4 +1,4 @@
-// Streams: a display that shows the newest frames and drops the rest, a deadline, and work that stays behind.
+// Streams: a display that shows the newest frames and drops the rest, a deadline, and background work.
 // Expect: dropped: 0 1 2 3.*shown: 4 5.*the screen shows 5.*late: deadline_exceeded.*background: [0-9]+ of 32 were done
 // Differs: background: [0-9]+ of
 #include <tessera/tessera.hpp>
@@ -22,14 +22,14 @@ int main() {
   tessera::Device device = tessera::Device::best();
   Buffer screen = device.zeros({480, 640});
 
-  // Work that nobody waits for. It needs no order of its own: every command has a buffer of its own.
+  // Background work. It needs no order: every command has its own buffer.
   Stream background = device.stream({.priority = Priority::low, .in_order = false});
   std::vector<Command> thumbnails;
   for (int i = 0; i < 32; ++i) {
     thumbnails.push_back(background.submit("fill", {}, device.empty({480, 640}), {{"value", i}}));
   }
 
-  // The display: at most two frames are under way, and a newer frame replaces the oldest that has not started.
+  // The display: at most two frames in flight; a newer frame replaces the oldest that has not started.
   Stream display = device.stream({.priority = Priority::high, .max_in_flight = 2, .when_full = WhenFull::drop_oldest});
   std::vector<Command> frames;
   {
@@ -46,9 +46,9 @@ int main() {
   std::cout << "frames dropped:" << dropped << '\n';
   std::cout << "  " << frames[0].error()->what() << '\n';
   std::cout << "frames shown:" << shown << '\n';
-  std::cout << "the screen shows " << screen.read<float>()[0] << '\n';  // frame 3 poisoned it, frame 4 healed it
+  std::cout << "the screen shows " << screen.read<float>()[0] << '\n';  // frame 3 poisoned it, frame 4 overwrote it
 
-  // A deadline: a command that cannot start in time is cancelled instead of coming too late.
+  // A deadline: a command that cannot start in time is cancelled.
   Stream punctual = device.stream({.deadline = 5ms});
   {
     const auto held = screen.map<float>();

@@ -1,4 +1,4 @@
-// Kernels of the program's own, written as tile programs: called as they are, or by name.
+// Your own kernels, written as tile programs: passed directly, or called by name.
 // Expect: saxpy 7, softmax 0.25, gemm 12, box3 1
 #include <tessera/tessera.hpp>
 
@@ -12,7 +12,7 @@ const auto saxpy =
     });
 
 const auto softmax_rows = tile::kernel("softmax_rows", [](tile::Out<float> z, tile::In<float> x) {
-  auto t = tile::load_like(x, z);  // automatic tiling never splits an axis that is reduced: rows stay whole
+  auto t = tile::load_like(x, z);  // automatic tiling never splits a reduced axis: rows stay whole
   auto e = exp(t - reduce_max(t, 1));
   z.store(e / reduce_sum(e, 1));
 });
@@ -20,7 +20,7 @@ const auto softmax_rows = tile::kernel("softmax_rows", [](tile::Out<float> z, ti
 const auto gemm = tile::kernel("gemm", [](tile::Out<float> z, tile::In<float> x, tile::In<float> y) {
   constexpr int k_tile = 16;
   auto product = tile::loop(tile::ceil_div(x.dim(1), k_tile), tile::zeros_like(z), [&](tile::Index k, auto sum) {
-    auto a = x.load({z.tile_dim(0), k_tile}, {z.block(0), k});  // tile extent, tile coordinates; outside reads as zero
+    auto a = x.load({z.tile_dim(0), k_tile}, {z.block(0), k});  // tile extents, tile coordinates; reads zero outside
     auto b = y.load({k_tile, z.tile_dim(1)}, {k, z.block(1)});
     return tile::mma(a, b, sum);
   });
@@ -44,7 +44,7 @@ int main() {
   };
   const Buffer ones = filled({4, 4}, 1), threes = filled({4, 4}, 3), z = device.zeros({4, 4}, f32);
 
-  register_kernel(saxpy);  // from here on by name too, like any built-in kernel
+  register_kernel(saxpy);  // now callable by name, like a built-in kernel
   device.run("saxpy", {threes, ones}, z, {{"a", 2.0}});
   std::cout << "saxpy " << z.read<float>()[15];
   device.run(softmax_rows, {ones}, z);

@@ -13,7 +13,7 @@ int main() {
   const tessera::Buffer in = device.buffer<float>(std::vector<float>(100'000, 1.5F));
 
   tessera::trace::start(file);  // TESSERA_TRACE=file.json in the environment does the same for the whole process
-  for (int chain = 0; chain < 4; ++chain) {  // four chains: each in order, all four at the same time
+  for (int chain = 0; chain < 4; ++chain) {  // four chains, each in order, in parallel
     const tessera::Buffer out = device.empty(in.shape());
     device.submit("copy", {in}, out);
     for (int i = 1; i < 50; ++i) device.submit("elementwise_mul", {out, in}, out);
@@ -25,5 +25,5 @@ int main() {
   int commands = 0;
   for (std::string line; std::getline(trace, line);) commands += line.find("\"cat\":\"command\"") != line.npos;
   std::cout << "wrote " << file << ": " << commands << " commands\n"
-            << "look at it: open https://ui.perfetto.dev (or chrome://tracing) and drop the file there\n";
+            << "to view it, open https://ui.perfetto.dev (or chrome://tracing) and drop the file there\n";
 }

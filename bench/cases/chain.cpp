@@ -13,7 +13,7 @@ namespace {
 
 constexpr int stages = 1000;
 
-// Back and forth between two buffers, so that each stage needs the one before it and the values stay what they are.
+// Back and forth between two buffers, so that each stage depends on the previous one and values do not grow.
 double factor_of(int stage) { return stage % 2 == 0 ? 2 : 0.5; }
 
 struct Ours {
@@ -21,7 +21,7 @@ struct Ours {
   tessera::Buffer b = tiny_buffer();
 };
 
-// Built once, outside the measurement: more than Tessera is given.
+// Built once, outside the measurement, which gives TBB an advantage.
 class Rival {
  public:
   explicit Rival(Kernel kernel) {

@@ -18,12 +18,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder of its own, gone with the object.
+// A temporary folder, deleted with the object.
 class Folder {
  public:
   Folder() {
     std::string name = fs::temp_directory_path() / "tessera_bench_XXXXXX";
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("cannot create a temporary folder");
     path_ = name;
   }
   ~Folder() {
@@ -39,7 +39,7 @@ class Folder {
   fs::path path_;
 };
 
-// Beside this program.
+// Next to this program.
 fs::path program() { return fs::read_symlink("/proc/self/exe").parent_path() / "tessera_first_call"; }
 
 std::vector<std::string> environment(const fs::path& cache) {
@@ -57,7 +57,7 @@ struct Times {
 
 Times in_a_new_process(const fs::path& cache) {
   std::array<int, 2> ends{};
-  if (pipe(ends.data()) != 0) throw std::runtime_error("no pipe");
+  if (pipe(ends.data()) != 0) throw std::runtime_error("cannot create a pipe");
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);

@@ -1,4 +1,4 @@
-// A device with a queue, beside programs written by hand on the same interface.
+// A device with a queue, compared with hand-written programs on the same API.
 #include "rivals/gpu.hpp"
 
 #include <tessera/tessera.hpp>
@@ -19,7 +19,7 @@ using tessera::Buffer;
 using tessera::Device;
 
 constexpr std::size_t elements = tiny_elements;
-constexpr int repeats = 20;  // of a round: few, as threads that sit badly on the cores stay there for long
+constexpr int repeats = 20;  // per round: few, since an unlucky placement of threads on cores lasts long
 constexpr int stages = 10;
 
 std::function<double()> microseconds_each(const Call& call) {
@@ -76,7 +76,7 @@ Sides gpu_pipeline(const std::string& backend) {
   const Buffer a = device.zeros({elements});
   const Buffer b = device.zeros({elements});
   const auto pipeline = std::make_shared<tessera::Pipeline>(device);
-  // Back and forth between two buffers; the barriers keep the stages apart.
+  // Back and forth between two buffers; barriers prevent fusion.
   for (int stage = 0; stage < stages; ++stage) {
     if (stage > 0) pipeline->barrier();
     pipeline->add("scale", {stage % 2 == 0 ? a : b}, stage % 2 == 0 ? b : a, {{"factor", factor_of(stage)}});

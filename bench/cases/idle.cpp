@@ -26,7 +26,7 @@ Sides idle() {
       [ours = std::make_shared<Ours>()] {
         for (int i = 0; i < 20; ++i) submit(Kernel::scale, ours->input, ours->output);  // wakes all workers
         device().synchronize();
-        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // the workers of rivals measured before sleep too
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));  // workers of earlier rivals go to sleep too
         const double before = processor_milliseconds();
         std::this_thread::sleep_for(std::chrono::seconds(1));
         return processor_milliseconds() - before;

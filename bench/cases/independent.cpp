@@ -25,7 +25,7 @@ struct Rival {
   tbb::task_group group;
 };
 
-// Calls function(output) so many times, with the outputs in turns; nanoseconds a call, with what `end` takes.
+// Calls function(output) this many times, cycling through the outputs; ns per call, including `end`.
 template <class Outputs, class Function, class End>
 double each(std::size_t times, Outputs& outputs, Function&& function, End&& end) {
   const double all = nanoseconds([&] {

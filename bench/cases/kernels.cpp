@@ -1,5 +1,4 @@
-// Kernels beside those of other libraries. All sides work on the same memory, ours, and each is checked against the
-// others.
+// Kernels compared with those of other libraries. All sides use the same memory, ours, and their results are compared.
 #include "cases/our_kernels.hpp"
 #include "cases/tiny.hpp"
 
@@ -18,7 +17,7 @@ namespace {
 using tessera::Buffer;
 using tessera::Shape;
 
-// The best rate of some calls in a row: the first of them wake threads and bring the cores to their speed.
+// The best rate of several calls in a row: the first ones wake threads and bring cores up to speed.
 std::function<double()> rate(double work, const Call& call) {
   if (!call) return nullptr;
   return [=] {
@@ -32,7 +31,7 @@ std::function<double()> rate(double work, const Call& call) {
   };
 }
 
-// Compares what the calls write.
+// Compares the outputs of the calls.
 template <class T>
 std::string differences(const std::vector<Call>& calls, Buffer output, double tolerance) {
   std::vector<T> expected;
@@ -45,7 +44,7 @@ std::string differences(const std::vector<Call>& calls, Buffer output, double to
     double worst = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
       const double difference = std::abs(static_cast<double>(values[i]) - static_cast<double>(expected[i]));
-      // NaN is worst of all.
+      // NaN counts as the worst.
       worst = std::isnan(difference) ? std::numeric_limits<double>::infinity() : std::max(worst, difference);
     }
     if (worst > tolerance) {
@@ -55,7 +54,7 @@ std::string differences(const std::vector<Call>& calls, Buffer output, double to
   return "";
 }
 
-// work is what a call does, in the unit times nanoseconds. The calls' memory is kept.
+// `work` is the work of a call, in the unit times nanoseconds. The calls keep their memory.
 template <class T>
 Sides contest(double work, const std::vector<Call>& calls, const std::vector<Buffer>& inputs, const Buffer& output,
               double tolerance) {
@@ -65,7 +64,7 @@ Sides contest(double work, const std::vector<Call>& calls, const std::vector<Buf
   return sides;
 }
 
-// The same numbers every time: from -1 to 1, or whole ones that do not overflow.
+// The same numbers every time: from -1 to 1, or integers that do not overflow.
 template <class T>
 Buffer random_buffer(const Shape& shape, unsigned seed) {
   std::minstd_rand random(seed);
@@ -80,7 +79,7 @@ Buffer random_buffer(const Shape& shape, unsigned seed) {
   return device().buffer<T>(values, shape);
 }
 
-// Where a buffer's elements are, for rivals, which know nothing of commands.
+// The address of a buffer's elements, for rivals.
 template <class T>
 T* address(Buffer buffer) {
   return buffer.map<T>().data();
@@ -163,7 +162,7 @@ Sides gaussian_blur(int width, int height) {
   const Buffer input = random_buffer<std::uint8_t>(shape, 1);
   const Buffer output = device().zeros(shape, tessera::u8);
   const Blur work{address<std::uint8_t>(input), address<std::uint8_t>(output), width, height, radius, sigma};
-  return contest<std::uint8_t>(1e3 * width * height,  // millions a second
+  return contest<std::uint8_t>(1e3 * width * height,  // millions per second
                                {our_gaussian_blur(input, output, radius, sigma), opencv::gaussian_blur(work)}, {input},
                                output, 0);
 }
@@ -212,7 +211,7 @@ Sides image_pipeline(int width, int height) {
     return [=] { pipeline->run(); };
   };
   const Blur work{address<std::uint8_t>(input), address<std::uint8_t>(output), width, height, 3, 1.5};
-  // OpenCV rounds each of its steps by itself.
+  // OpenCV rounds after each step.
   return contest<std::uint8_t>(1e3 * width * height, {ours(true), opencv::blur_sharpen_gray(work), ours(false)},
                                {input}, output, 2);
 }

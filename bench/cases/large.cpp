@@ -1,4 +1,4 @@
-// Commands that take longer than it takes to hand them over.
+// Commands that take longer than their scheduling.
 #include "cases/tiny.hpp"
 
 #include <tbb/task_group.h>
@@ -12,12 +12,12 @@ namespace bench {
 
 namespace {
 
-constexpr std::size_t middling_commands = 256;   // a thread
+constexpr std::size_t middling_commands = 256;   // per thread
 constexpr std::size_t middling_elements = 4096;  // 16 KiB read and 16 KiB written
 
 constexpr std::size_t large_elements = std::size_t{16} << 20;  // 64 MiB of floats
 
-// Runs function(index) in so many threads; microseconds, without making and joining the threads.
+// Runs function(index) on this many threads; µs, without creating and joining them.
 template <class Function>
 double in_threads(unsigned count, Function&& function) {
   std::latch ready(count + 1);

@@ -25,7 +25,7 @@ struct Ours {
   void submit_many(int count) {
     for (int i = 0; i < count; ++i) submit(Kernel::scale, input, output);
   }
-  // Half of them run when they are submitted, half of them wait, a thousand at a time.
+  // Half of them run when submitted, half wait, a thousand at a time.
   void run_many(int count) {
     constexpr int batch = 1000;
     for (int i = 0; i < count; i += 2 * batch) {
@@ -44,7 +44,7 @@ struct Ours {
 Sides million() {
   return {
       [ours = std::make_shared<Ours>()] {
-        ours->run_many(100'000);  // what is kept for reuse is there
+        ours->run_many(100'000);  // fills the caches for reuse
         const double before = resident_bytes();
         ours->run_many(1'000'000);
         return (resident_bytes() - before) / (1 << 20);

@@ -1,4 +1,4 @@
-// Lazy operations beside the same work as commands.
+// Lazy operations compared with the same work as commands.
 #include <tessera/tessera.hpp>
 
 #include "cases/tiny.hpp"
@@ -27,10 +27,10 @@ const auto scaled = tile::kernel("scaled", [](tile::Out<float> z, tile::In<float
   z.store(tile::load_like(x, z) * f);
 });
 
-// Twice as large and half as large in turns: the numbers stay numbers.
+// Doubles and halves in turn, so that values stay finite.
 float factor(int i) { return i % 2 == 0 ? 2.0F : 0.5F; }
 
-// One step of the work: a new tensor from the last one.
+// One step: a new tensor from the previous one.
 DeviceOperation<Tensor<float>> step(Tensor<float> x, int i) {
   const tessera::Shape shape = x.shape();
   return scaled(tessera::empty<float>(shape), std::move(x), factor(i));
@@ -49,7 +49,7 @@ void chain_with_then(const tessera::Shape& shape) {
   std::move(chain).sync();
 }
 
-// Built without a function in it: a graph of kernels.
+// Built without functions: a graph of kernels.
 void chain_of_kernels(const tessera::Shape& shape) {
   DeviceOperation<Tensor<float>> chain = tessera::ones<float>(shape);
   for (int i = 0; i < operations; ++i) {
@@ -58,7 +58,7 @@ void chain_of_kernels(const tessera::Shape& shape) {
   std::move(chain).sync();
 }
 
-// The same through commands: each has a new buffer too.
+// The same as commands, each with a new buffer too.
 void submit_all(const tessera::Shape& shape, bool waits_for_each) {
   Buffer x = device().empty(shape);
   device().submit("fill", {}, x, {{"value", 1}}).wait();
@@ -72,8 +72,8 @@ void submit_all(const tessera::Shape& shape, bool waits_for_each) {
   last.wait();
 }
 
-// Time after time, as a program with frames or steps does: the first time after a pause is that of cold caches, which
-// hold all that a graph of so many operations is made of.
+// Repeats, as a program with frames or steps does: the first run after a pause measures cold caches, which hold the
+// whole graph.
 constexpr int times = 10;
 
 std::function<double()> each(std::function<void()> all) {
@@ -85,7 +85,7 @@ std::function<double()> each(std::function<void()> all) {
   };
 }
 
-// Work of one core's for about so long, as the device does it: one tile, many steps.
+// Work for one core that takes about this long: one tile, many steps.
 constexpr int long_steps = 40'000;
 const auto long_work = tile::kernel("long_work", [](tile::Out<float> z, tile::In<float> x) {
   const auto start = tile::load_like(x, z);
@@ -109,7 +109,7 @@ Sides chained_operations(Chain chain, std::size_t elements) {
 Sides overlapped() {
   const auto x = tessera::ones<float>({1024}).shared().sync();
   const auto operation = [x] { return long_work(tessera::empty<float>({1024}), x); };
-  // The host's work: as long as the device's, measured once.
+  // The host's work takes as long as the device's, measured once.
   operation().sync();
   const double length = nanoseconds([&] { operation().sync(); });
   const auto host_work = [length] {

@@ -4,7 +4,8 @@
 
 #include "rivals/rivals.hpp"
 
-// Our side of the contests. As a rival's: the call to be timed, which returns when the output is written.
+// Our side of the comparison. Like a rival's, it returns the call to be timed, which returns when the output is
+// written.
 namespace bench {
 
 Call our_add_relu_scale(const tessera::Device& device, const tessera::Buffer& a, const tessera::Buffer& b,

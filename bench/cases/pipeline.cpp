@@ -1,4 +1,4 @@
-// Pipelines that are recorded once and run again and again.
+// Pipelines recorded once and run many times.
 #include "cases/tiny.hpp"
 
 #include <tbb/flow_graph.h>
@@ -18,7 +18,7 @@ using tessera::Pipeline;
 constexpr int stages = 10;
 constexpr int repeats = 1000;
 
-// Prebuilt, with nodes that do nothing: what the order alone costs.
+// Prebuilt, with empty nodes: the cost of ordering alone.
 class EmptyGraph {
  public:
   EmptyGraph() {
@@ -44,7 +44,7 @@ double nanoseconds_each(const std::function<void()>& call) {
          repeats;
 }
 
-// A chain of so many stages over temporaries. With barriers between them they stay apart.
+// A chain of this many stages over temporaries. Barriers prevent fusion.
 std::shared_ptr<Pipeline> chain_of(int count, const tessera::Shape& shape, bool can_fuse) {
   auto pipeline = std::make_shared<Pipeline>(device());
   Buffer last = device().zeros(shape);

@@ -10,7 +10,7 @@ namespace bench {
 namespace {
 
 constexpr int times = 2000;
-constexpr int async_times = 200;  // each makes a thread
+constexpr int async_times = 200;  // each creates a thread
 
 struct Ours {
   tessera::Buffer input = tiny_buffer();
@@ -23,7 +23,7 @@ struct Rival {
   tbb::task_group group;
 };
 
-// The figure of one of many repetitions.
+// The time per repetition.
 template <class Function>
 double each(int count, Function&& function) {
   return nanoseconds([&] {

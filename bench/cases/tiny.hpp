@@ -9,7 +9,7 @@
 
 namespace bench {
 
-// A cache line: what is measured is the cost of a command, not of its work.
+// One cache line: measures the cost of a command rather than its work.
 inline constexpr std::size_t tiny_elements = 16;
 using TinyArray = std::array<float, tiny_elements>;
 
@@ -26,7 +26,7 @@ inline tessera::Command submit(Kernel kernel, const tessera::Buffer& input, cons
                                  : device().submit("relu", {input}, output);
 }
 
-// What a rival's task does: the same work.
+// The work of a rival's task.
 inline void by_hand(Kernel kernel, const float* input, float* output, std::size_t elements, float factor = 2) {
   if (kernel == Kernel::scale) {
     for (std::size_t i = 0; i < elements; ++i) output[i] = input[i] * factor;

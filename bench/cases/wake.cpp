@@ -12,7 +12,7 @@ namespace bench {
 
 namespace {
 
-// Just too large to be done by the thread that submits it: 8.8 KiB, read and written.
+// Just too large to run on the submitting thread: 8.8 KiB read and written.
 constexpr std::size_t elements = 1100;
 
 struct Ours {
@@ -20,7 +20,7 @@ struct Ours {
   tessera::Buffer output = device().zeros({elements});
 };
 
-// A thread that sleeps on a futex until it is handed something.
+// A thread that sleeps on a futex until it gets work.
 class Sleeper {
  public:
   Sleeper() : thread_([this] { serve(); }) {}
@@ -58,8 +58,8 @@ class Sleeper {
 
 }  // namespace
 
-// The harness's pause before each round is the sleep. Both sides are seen from the thread that hands over, which spins:
-// wait() would run the command itself.
+// The harness pauses before each round, which puts the workers to sleep. Both sides are timed by the submitting thread,
+// which spins: wait() would run the command itself.
 Sides wake() {
   return {
       [ours = std::make_shared<Ours>()] {

@@ -28,7 +28,7 @@ Call add_relu_scale(const AddReluScale& work) {
   };
 }
 
-// A product of matrices divides itself over the threads of OpenMP.
+// Matrix products use OpenMP's threads by themselves.
 Call matmul(const Matmul<std::int32_t>& work) {
   Eigen::setNbThreads(rival_threads);
   return [work] {

@@ -6,7 +6,7 @@ namespace bench {
 
 std::size_t fastest(std::span<const Call> calls) {
   std::vector<double> best(calls.size(), std::numeric_limits<double>::infinity());
-  // In turns: what disturbs one of them would not be fair to it.
+  // Alternating, so that disturbances affect all of them.
   for (int round = 0; round < 5; ++round) {
     for (std::size_t i = 0; i < calls.size(); ++i) best[i] = std::min(best[i], nanoseconds(calls[i]));
   }

@@ -11,21 +11,21 @@
 #include <string>
 #include <vector>
 
-// Programs written by hand on the interfaces of GPUs: bare calls, with everything made ready beforehand. Each has
-// memory of its own on the device of that name; what it returns is empty where that device is not found.
+// Hand-written programs on GPU APIs: bare calls, with everything prepared beforehand. Each has its own memory on the
+// named device; the returned function is empty if the device is not found.
 namespace bench {
 
 // output = max(a + b, 0) * factor
 struct GpuKernel {
-  Call run;  // submits it and waits
+  Call run;  // submits and waits
   std::function<std::vector<float>()> read;
 };
 
-// The ways to write that kernel, of which the fastest is taken: what is best for one device is bad for another.
+// Variants of that kernel, of which the fastest is used: devices differ in which is best.
 struct GpuVariant {
-  int group;  // invocations of a workgroup
-  int width;  // floats that are loaded at once, 1 or 4
-  int each;   // such loads of an invocation
+  int group;  // invocations per workgroup
+  int width;  // floats per load, 1 or 4
+  int each;   // loads per invocation
 };
 inline constexpr std::array<GpuVariant, 14> gpu_variants = {{{64, 4, 1},
                                                              {128, 4, 1},
@@ -45,14 +45,14 @@ inline constexpr std::array<GpuVariant, 14> gpu_variants = {{{64, 4, 1},
 // The fastest of these calls.
 std::size_t fastest(std::span<const Call> calls);
 
-// Of the tiny kernel, relu, that is submitted and waited for: the same work on both sides.
+// Submits the tiny kernel, relu, and waits: the same work on both sides.
 inline constexpr std::size_t tiny_elements = 16;
 
 namespace vulkan {
-// A command buffer with dispatches of that kernel, barriers between them, recorded before, submitted and waited for.
+// Submits a prerecorded command buffer with dispatches of that kernel, separated by barriers, and waits.
 enum class Wait : std::uint8_t { fence, timeline };
 Call submit_and_wait(const std::string& device, Wait wait, int dispatches = 1);
-// The number of elements is a multiple of 2^14.
+// The number of elements must be a multiple of 2^14.
 GpuKernel add_relu_scale(const std::string& device, std::span<const float> a, std::span<const float> b, float factor);
 }  // namespace vulkan
 

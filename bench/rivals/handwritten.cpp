@@ -19,10 +19,10 @@ constexpr std::size_t line = 16;  // floats
 // machine and costs a sixth on a busy one.
 constexpr std::size_t far_ahead = 512;
 
-// Intrinsics and not -march=native: the choice is made where the program runs.
+// Intrinsics rather than -march=native: the choice is made at run time.
 template <std::size_t ahead>
 [[gnu::target("avx512f")]] void loop_avx512(const AddReluScale& work, std::size_t begin, std::size_t end) {
-  constexpr __mmask16 all = 0xFFFF;  // g++ 12 warns of its own _mm512_max_ps
+  constexpr __mmask16 all = 0xFFFF;  // g++ 12 warns about its own _mm512_max_ps
   const __m512 factor = _mm512_set1_ps(work.factor);
   for (std::size_t i = begin; i < end; i += line) {
     if constexpr (ahead > 0) {
@@ -59,8 +59,8 @@ std::array<Loop, 2> loops() {
   throw std::runtime_error("the handwritten loop needs AVX2");
 }
 
-// Two threads with a half each. The second sleeps between calls: a call takes milliseconds, a wake-up some tens of
-// microseconds.
+// Two threads with half the work each. The second sleeps between calls, which take milliseconds; waking it takes tens
+// of microseconds.
 class Pair {
  public:
   explicit Pair(const AddReluScale& work) : work_(work), thread_([this] { serve(); }) {}
@@ -102,7 +102,7 @@ class Pair {
   std::jthread thread_;  // last: it uses the others
 };
 
-// The loop that is faster on this machine, by the median of some calls.
+// The faster loop on this machine, by the median of several calls.
 Loop faster(Pair& pair) {
   constexpr std::size_t times = 9;
   const auto candidates = loops();
@@ -117,7 +117,7 @@ Loop faster(Pair& pair) {
 }  // namespace
 
 Call add_relu_scale(const AddReluScale& work) {
-  if (work.elements % line != 0) throw std::runtime_error("the handwritten loop takes whole cache lines");
+  if (work.elements % line != 0) throw std::runtime_error("the handwritten loop needs whole cache lines");
   const auto pair = std::make_shared<Pair>(work);
   return [pair, loop = faster(*pair)] { pair->run(loop); };
 }

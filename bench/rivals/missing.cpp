@@ -1,4 +1,4 @@
-// What stands in for a library that was not found: the linker takes these only where no other definition is.
+// Stand-ins for libraries that were not found: the linker uses these only if there is no other definition.
 #include "rivals/rivals.hpp"
 
 namespace bench {

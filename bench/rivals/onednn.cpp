@@ -14,7 +14,7 @@ const dnnl::engine& engine() {
   return cpu;
 }
 
-// oneDNN takes inputs without const, and does not write them.
+// oneDNN takes non-const inputs, but does not write them.
 dnnl::memory memory(const dnnl::memory::desc& description, const float* data) {
   return {description, engine(), const_cast<float*>(data)};
 }

@@ -1,4 +1,4 @@
-// OpenCL by hand.
+// Hand-written OpenCL.
 #include "driver/gpu/opencl/functions.hpp"
 #include "rivals/gpu.hpp"
 
@@ -11,10 +11,10 @@ namespace {
 using namespace tessera::driver::gpu::opencl;
 
 void check(cl_int error, const char* call) {
-  if (error != CL_SUCCESS) throw std::runtime_error(std::string(call) + " gave " + error_name(error));
+  if (error != CL_SUCCESS) throw std::runtime_error(std::string(call) + " returned " + error_name(error));
 }
 
-// Null where there is no such device.
+// Null if the device does not exist.
 cl_device_id find(const std::string& name) {
   if (!functions()) return nullptr;
   cl_uint count = 0;

@@ -7,14 +7,14 @@ namespace bench::opencv {
 
 namespace {
 
-// OpenCV takes inputs without const, and does not write them.
+// OpenCV takes non-const inputs, but does not write them.
 cv::Mat mat(int height, int width, int type, const void* data) {
   return {height, width, type, const_cast<void*>(data)};
 }
 
 }  // namespace
 
-// Three passes over the memory, as OpenCV's user writes it.
+// Three passes over memory, as a user of OpenCV would write it.
 Call add_relu_scale(const AddReluScale& work) {
   cv::setNumThreads(rival_threads);
   constexpr int width = 1024;
@@ -36,7 +36,7 @@ Call gaussian_blur(const Blur& work) {
   };
 }
 
-// As OpenCV's user writes it: what is between the steps is kept from call to call.
+// As a user of OpenCV would write it: intermediate results are reused between calls.
 Call blur_sharpen_gray(const Blur& work) {
   cv::setNumThreads(rival_threads);
   const int across = 2 * work.radius + 1;

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <functional>
 
-// Other people's libraries, each at its best with two threads. A function gets the memory, makes all ready and returns
-// the call to be timed; it returns an empty one where the library was not found when the benchmark was built.
+// Other libraries, each at its best with two threads. A function prepares everything and returns the call to be timed,
+// or an empty one if the library was not found at build time.
 namespace bench {
 
 using Call = std::function<void()>;
@@ -30,7 +30,7 @@ struct Matmul {
   int size;
 };
 
-// Row by row; the output has the input's shape, or one value a row.
+// Along rows; the output has the input's shape, or one value per row.
 struct Rows {
   const float* input;
   float* output;
@@ -45,7 +45,7 @@ struct SumOfAll {
   std::size_t elements;
 };
 
-// Four bytes a pixel.
+// Four bytes per pixel.
 struct Blur {
   const std::uint8_t* input;
   std::uint8_t* output;
@@ -67,13 +67,13 @@ struct Resize {
   int width, height, output_width, output_height;
 };
 
-// What the machine can do: vector intrinsics, stores past the cache, with or without prefetch. For arrays that are
-// larger than the caches, of whole cache lines.
+// The machine's limit: vector intrinsics, non-temporal stores, with or without prefetch. For arrays larger than the
+// caches that consist of whole cache lines.
 namespace handwritten {
 Call add_relu_scale(const AddReluScale& work);
 }
 
-// Plain loops by this compiler.
+// Plain loops, compiled by this compiler.
 namespace openmp {
 Call add_relu_scale(const AddReluScale& work);
 Call matmul(const Matmul<std::int32_t>& work);
@@ -102,7 +102,7 @@ Call matmul(const Matmul<double>& work);
 namespace opencv {
 Call add_relu_scale(const AddReluScale& work);
 Call gaussian_blur(const Blur& work);
-Call blur_sharpen_gray(const Blur& work);                     // the output has one byte a pixel
+Call blur_sharpen_gray(const Blur& work);                     // the output has one byte per pixel
 Call resize(const Resize& work);                              // bilinear
 Call look_up(const Pixels& work, const std::uint8_t* table);  // of 256
 Call saturate(const Pixels& work, float amount);

@@ -1,4 +1,4 @@
-// Vulkan by hand. What is opened here once stays until the process ends, but for the memory of buffers.
+// Hand-written Vulkan. Everything except buffer memory stays open until the process exits.
 #include "compile/gpu/glsl/plugin.hpp"
 #include "driver/gpu/vulkan/loader.hpp"
 #include "rivals/gpu.hpp"
@@ -19,13 +19,13 @@ using tessera::driver::gpu::vulkan::structure;
 namespace glsl = tessera::compile::glsl;
 
 void check(VkResult result, const char* call) {
-  if (result < VK_SUCCESS) throw std::runtime_error(std::string(call) + " gave " + std::to_string(result));
+  if (result < VK_SUCCESS) throw std::runtime_error(std::string(call) + " returned " + std::to_string(result));
 }
 
 std::vector<std::uint32_t> compile(const std::string& source) {
   void* plugin = dlopen(TESSERA_BENCH_GLSL, RTLD_NOW | RTLD_LOCAL);
   auto* function = plugin ? reinterpret_cast<glsl::Function*>(dlsym(plugin, glsl::plugin_symbol)) : nullptr;
-  if (!function) throw std::runtime_error("no compiler of GLSL: " TESSERA_BENCH_GLSL);
+  if (!function) throw std::runtime_error("no GLSL compiler: " TESSERA_BENCH_GLSL);
   glsl::Result result;
   function({source.c_str(), false}, result);
   if (!result.error.empty()) throw std::runtime_error("a rival's kernel does not compile: " + result.error);
@@ -144,13 +144,13 @@ struct Connection {
   }
 };
 
-// Null where there is no such device.
+// Null if the device does not exist.
 std::shared_ptr<Connection> connect(const std::string& name) {
   auto connection = std::make_shared<Connection>();
   return connection->open(name) ? connection : nullptr;
 }
 
-// Memory of the device's own that the host reaches too: no copies are needed, and kernels are as fast as they can be.
+// Device-local memory that the host can access: no copies are needed, and kernels run at full speed.
 class Buffer {
  public:
   Buffer(std::shared_ptr<Connection> connection, std::size_t elements)
@@ -189,7 +189,7 @@ class Buffer {
     for (std::uint32_t i = 0; i < memory.memoryTypeCount; ++i) {
       if ((allowed >> i & 1) != 0 && (memory.memoryTypes[i].propertyFlags & wanted) == wanted) return i;
     }
-    throw std::runtime_error("the device has no memory of its own that the host reaches");
+    throw std::runtime_error("the device has no device-local memory that the host can access");
   }
 
   std::shared_ptr<Connection> connection_;
@@ -199,7 +199,7 @@ class Buffer {
   float* data_ = nullptr;
 };
 
-// A command buffer with so many dispatches, each after the one before it.
+// A command buffer with this many dispatches, each after the previous one.
 VkCommandBuffer record(Connection& connection, const std::string& source, const std::vector<VkBuffer>& buffers,
                        std::uint32_t groups, int dispatches = 1) {
   const DeviceFunctions& call = connection.call;

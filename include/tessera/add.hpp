@@ -1,12 +1,14 @@
 #pragma once
 
-#include <tessera/buffer.hpp>
 #include <tessera/detail/export.hpp>
 
-// A function of kernels.hpp in a header of its own, which tessera.hpp leaves out: programs that begin with
-// `using namespace tessera` and have a kernel called `add` would not know which of the two they mean.
+// Belongs with kernels.hpp, but tessera.hpp leaves it out: in programs with `using namespace tessera` and a kernel of
+// their own called `add`, that name would be ambiguous.
 namespace tessera {
 
-TESSERA_API void add(const Buffer& a, const Buffer& b, const Buffer& output);  // a + b
+class Buffer;
+
+// a + b. Runs on the output's device and blocks, like Device::run, and throws as it does.
+TESSERA_API void add(const Buffer& a, const Buffer& b, const Buffer& output);
 
 }  // namespace tessera

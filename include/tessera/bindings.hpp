@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-// What a slot or a parameter of a pipeline stands for in one run: {"frame", buffer}, {"sigma", 2.0}.
+// The buffer of a pipeline slot, or the value of a pipeline parameter, for one run: {"frame", buffer}, {"sigma", 2.0}.
 struct Binding {
   Binding(std::string_view slot, Buffer bound) : name(slot), buffer(std::move(bound)), is_buffer(true) {}
   Binding(std::string_view param, Value bound) : name(param), value(std::move(bound)) {}
@@ -23,8 +23,8 @@ struct Binding {
   bool is_buffer = false;
 };
 
-// The bindings of a run: {{"frame", buffer}, {"sigma", 2.0}}. It borrows them, like std::span: do not keep one.
-// More than eight: a std::vector<Binding>.
+// The bindings of a run: {{"frame", buffer}, {"sigma", 2.0}}. Borrows them like std::span, so do not store one.
+// For more than eight, pass a std::vector<Binding>.
 class Bindings {
  public:
   Bindings() noexcept = default;
@@ -47,7 +47,7 @@ class Bindings {
            const Binding& g, const Binding& h) noexcept
       : in_braces_{&a, &b, &c, &d, &e, &f, &g, &h}, size_(8) {}
 
-  // A template, so that braces never mean it.
+  // A template, so that a braced list never converts to it.
   template <std::same_as<std::vector<Binding>> Vector>
   Bindings(const Vector& bindings) noexcept  // NOLINT(google-explicit-constructor)
       : contiguous_(bindings.data()), size_(bindings.size()) {}

@@ -4,7 +4,7 @@
 
 namespace tessera::tile {
 
-// What a read outside of a buffer gives.
+// What a read outside a buffer returns.
 enum class Border : std::uint8_t {
   zero,     // 0
   clamp,    // the nearest element: a a | a b c d | d d

@@ -14,7 +14,6 @@
 #include <memory>
 #include <ranges>
 #include <span>
-#include <string>
 #include <type_traits>
 #include <vector>
 
@@ -28,7 +27,7 @@ class Mapped;
 
 namespace detail {
 
-// The untyped half of Mapped: holds the buffer's place in the order until it is dropped.
+// The untyped part of Mapped: holds up later commands on the buffer until it is destroyed.
 class TESSERA_API Mapping {
  public:
   Mapping() noexcept = default;
@@ -43,21 +42,21 @@ class TESSERA_API Mapping {
   void end() noexcept;
   Ref<engine::Work> unmap_;
   std::byte* data_ = nullptr;
-  // Of memory that the host cannot address: copied out, and back in at the end if it is written.
+  // Where the host cannot address the memory: a copy, written back at the end if the mapping is writable.
   std::unique_ptr<std::byte[]> copy_;
   std::size_t bytes_ = 0;
 };
 
 }  // namespace detail
 
-// Device memory with a shape and an element type: a shared handle, freed with its last copy. Commands that still use a
-// buffer keep its memory alive by themselves.
+// Device memory with a shape and an element type. A shared handle: the memory is released with the last copy, or later
+// if commands still use it.
 //
-// A buffer can be *poisoned*: the command that was to write it failed or was cancelled. Reading it, by the host or by a
-// command, fails with that cause; writing it whole heals it.
+// A buffer is *poisoned* if the command that should have written it failed or was cancelled. Reading it then fails with
+// that error, for the host and for commands alike. Overwriting the whole buffer clears the poison.
 //
-// Every member but the default constructor throws Errc::invalid_argument on an empty handle, and those that touch the
-// contents throw Errc::buffer_freed after free().
+// On an empty handle every member except operator bool and operator== throws Errc::invalid_argument. After free(),
+// members that touch the contents throw Errc::buffer_freed.
 class TESSERA_API Buffer {
  public:
   // An empty handle.
@@ -68,9 +67,9 @@ class TESSERA_API Buffer {
   std::size_t size_bytes() const;
   Device device() const;
 
-  // Copies the contents out. Blocks until the commands that write the buffer are over; throws their error if they
-  // failed. T must be the buffer's element type (Errc::dtype_mismatch); read_into needs room for exactly as many
-  // elements as there are (Errc::count_mismatch).
+  // Returns a copy of the contents. Blocks until the commands that write the buffer have finished. Throws the cause if
+  // the buffer is poisoned, and Errc::dtype_mismatch if T is not its element type. read_into copies into memory of
+  // exactly the right size (Errc::count_mismatch).
   //
   //   std::vector<float> values = buffer.read<float>();
   template <Element T>
@@ -94,8 +93,9 @@ class TESSERA_API Buffer {
   }
   void read_bytes_into(std::span<std::byte> bytes) const;
 
-  // Copies values in, all or, with `first`, some of them from that element on. Blocks until the commands that use the
-  // buffer are over. Writing all of it heals a poisoned buffer; writing a part of a poisoned buffer throws its cause.
+  // Overwrites the whole buffer or, given `first`, the elements from that index on. Blocks until the commands that use
+  // the buffer have finished. Overwriting all of it clears poison; writing part of a poisoned buffer throws the cause.
+  // Throws Errc::dtype_mismatch if T is not the element type, and Errc::count_mismatch if the values do not fit.
   //
   //   buffer.write(vector);   buffer.write<float>({1, 2, 3});   buffer.write<float>({9}, 2);
   template <Element T>
@@ -119,9 +119,12 @@ class TESSERA_API Buffer {
   }
   void write_bytes(std::span<const std::byte> bytes);
 
-  // The memory itself, without a copy, on devices whose memory the host can address (Errc::unsupported on others).
-  // Blocks until the buffer is free; commands submitted while the view lives wait for its end, so a thread must not
-  // wait for them while it holds the view. map_read leaves room for other readers.
+  // Returns a view of the contents. Where the host can address the device's memory, the view is that memory. Elsewhere
+  // it is a copy, which map() writes back when the view is destroyed; if that fails, the buffer is poisoned.
+  //
+  // Blocks until no command uses the buffer (map) or writes it (map_read). Commands submitted while the view exists
+  // wait until it is destroyed, except readers during map_read, so never wait for such a command while holding the
+  // view. Throws the cause if the buffer is poisoned, and Errc::dtype_mismatch if T is not its element type.
   //
   //   { auto view = buffer.map<float>(); view[0] = 1; }
   template <Element T>
@@ -129,29 +132,30 @@ class TESSERA_API Buffer {
   template <Element T>
   Mapped<const T> map_read() const;
 
-  // The same memory seen as another shape with as many elements (Errc::shape_mismatch). Nothing is copied: order,
-  // poison and free() are common to all views.
+  // Returns the same memory with another shape; Errc::shape_mismatch if the number of elements differs. Nothing is
+  // copied: ordering, poison and free() apply to all views. Never blocks.
   Buffer reshape(const Shape& shape) const;
 
-  // Copies the contents into another buffer of the same type and shape, on this device or on another one, without
-  // waiting: a command of the target's device, ordered on both. It never throws for what is wrong: the command has
-  // failed then. Between devices it goes through the host's memory where the host can address neither side's.
+  // Copies the contents into another buffer of the same type and shape, on this device or another one. Never blocks:
+  // returns a command of the target's device, ordered after earlier work on both buffers. Never throws for a wrong
+  // call: the command has then failed. Between devices whose memory the host cannot address, the copy goes through host
+  // memory.
   //
   //   frame.copy_to(on_gpu).wait();
   Command copy_to(const Buffer& target) const;
-  // The same into a new buffer of that device; if the copy fails, also because this buffer is poisoned, the new one is
-  // poisoned. Throws only what is wrong with the call: Errc::buffer_freed, out_of_memory.
+  // Copies the contents into a new buffer on that device and returns it at once. If the copy fails, or this buffer is
+  // poisoned, the new one is poisoned. Throws Errc::buffer_freed and Errc::out_of_memory.
   Buffer copy_to(const Device& device) const;
 
-  // Gives the memory back now instead of with the last handle; commands that use it still finish. Every later use of
-  // any handle throws Errc::buffer_freed, a second free() too.
+  // Releases the memory now rather than with the last handle. Never blocks: commands in flight still finish. Any later
+  // use through any handle throws Errc::buffer_freed, including a second free().
   void free();
   bool is_freed() const;
-  // Frees several: see free_many below.
+  // See tessera::free_many below.
   static void free_many(const ArgumentList<Buffer>& buffers);
 
   explicit operator bool() const noexcept { return static_cast<bool>(ref_); }
-  // Whether both are handles of one and the same buffer.
+  // Whether both are handles to the same buffer.
   friend bool operator==(const Buffer&, const Buffer&) noexcept = default;
 
  private:
@@ -164,7 +168,7 @@ class TESSERA_API Buffer {
   detail::Ref<detail::engine::View> ref_;
 };
 
-// A buffer's memory in the host's hands: a span that ends its access when it is dropped.
+// Host access to a buffer's contents: a span that gives the buffer back when it is destroyed. See Buffer::map.
 template <class T>
 class Mapped {
  public:
@@ -196,10 +200,10 @@ Mapped<const T> Buffer::map_read() const {
   return Mapped<const T>(*this, false);
 }
 
-// The buffers of a call, as in {a, b}.
+// The buffers of a call: {a, b}, or a std::vector<Buffer>.
 using BufferList = ArgumentList<Buffer>;
 
-// Frees several buffers. If one cannot be freed (empty, freed before), none is.
+// Frees several buffers, or none: throws if one is empty (Errc::invalid_argument) or freed (Errc::buffer_freed).
 TESSERA_API void free_many(const BufferList& buffers);
 
 inline void Buffer::free_many(const BufferList& buffers) { tessera::free_many(buffers); }

@@ -11,11 +11,11 @@
 #include <atomic>
 #include <chrono>
 #include <coroutine>
-#include <cstdint>
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <stop_token>
-#include <string_view>
+#include <utility>
 
 namespace tessera {
 
@@ -23,8 +23,8 @@ class Command;
 
 namespace detail {
 
-// What co_await command uses: resumes the coroutine on the thread that ends the command, or that stops the waiting
-// task.
+// The awaiter of `co_await command`: resumes the coroutine on the thread that finishes the command, or on the one that
+// stops the waiting task.
 class TESSERA_API CommandAwaiter final : private Observer {
  public:
   explicit CommandAwaiter(Ref<engine::Work> work) noexcept : work_(std::move(work)) {}
@@ -34,7 +34,7 @@ class TESSERA_API CommandAwaiter final : private Observer {
   bool await_ready() const;
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> waiting) {
-    // A Task tells whoever waits for it, and may work for it.
+    // A Task passes this on to the thread that waits for it, which may then run the command.
     if constexpr (requires { waiting.promise().awaits(work_); }) waiting.promise().awaits(work_);
     if constexpr (requires { waiting.promise().stop_token(); }) {
       if (std::stop_token stop = waiting.promise().stop_token(); stop.stop_possible()) {
@@ -57,8 +57,7 @@ class TESSERA_API CommandAwaiter final : private Observer {
   void resume() noexcept;
   Ref<engine::Work> work_;
   std::coroutine_handle<> waiting_;  // null unless it waits
-  // Of a task that can be stopped. It is resumed by the second of two: the one that begins to wait, and the one that
-  // ends the waiting.
+  // For tasks that can be stopped: the later of suspend() and the first of finish and stop resumes the coroutine.
   std::atomic<bool> is_stop_asked_{false};
   std::atomic<bool> is_met_{false};
   bool is_stopped_ = false;
@@ -67,47 +66,49 @@ class TESSERA_API CommandAwaiter final : private Observer {
 
 }  // namespace detail
 
-// Work that was submitted: a shared handle. Dropping it cancels nothing and leaks nothing.
+// Submitted work. A shared handle: destroying it neither cancels nor waits for the command.
 //
-// Every member but the default constructor throws Errc::invalid_argument on an empty handle.
+// On an empty handle every member except operator bool and operator== throws Errc::invalid_argument.
 class TESSERA_API Command {
  public:
   // An empty handle.
   Command() noexcept = default;
 
+  // Its number on its device, for Device::poll, wait and cancel.
   CommandId id() const;
 
-  // Where it is now. Never blocks.
+  // Its current status. Never blocks.
   Status poll() const;
 
-  // Blocks until it is over; throws its Error if it failed or was cancelled. The waiting thread may run the command,
-  // or small commands before it, itself.
+  // Blocks until the command has finished. Throws its Error if it failed or was cancelled. The waiting thread may run
+  // the command itself, and small commands before it.
   void wait() const;
 
-  // As wait, but gives up after a time: false means that it is not over, and goes on.
+  // Like wait, with a time limit. Returns whether the command has finished; if not, it carries on.
   template <class Rep, class Period>
   bool wait_for(std::chrono::duration<Rep, Period> timeout) const {
     return wait_seconds(std::chrono::duration<double>(timeout));
   }
   template <class Clock, class Duration>
   bool wait_until(std::chrono::time_point<Clock, Duration> time) const {
-    using Seconds = std::chrono::duration<double>;  // the difference of two ends of the clock fits
+    using Seconds = std::chrono::duration<double>;  // so that the difference cannot overflow
     return wait_seconds(Seconds(time.time_since_epoch()) - Seconds(Clock::now().time_since_epoch()));
   }
 
-  // Stops a command that has not started: true, and it is cancelled from now on. A running one is asked to stop
-  // between two pieces of its work and may still complete: false. One that is over stays as it is: false.
+  // Returns true if the command had not started: it is cancelled now. Returns false otherwise: a running command stops
+  // at the next opportunity or may still complete, and a finished one does not change. Never blocks.
   bool cancel() const;
 
-  // Calls back once when it is over: at once if it already is, else on the thread that ends it. It may wait
-  // for other commands. An exception that leaves it is thrown by a later synchronize() of the device.
+  // Calls `callback` once when the command has finished: right here if it already has, otherwise on the thread that
+  // finishes it. The callback may wait for other commands. If it throws, the device's next synchronize() rethrows.
+  // Never blocks.
   void on_complete(std::function<void(const Command&)> callback) const;
 
-  // Why it failed or was cancelled; nothing while it is not over or if it completed.
+  // Why it failed or was cancelled; nullopt if it completed or has not finished. Never blocks.
   std::optional<Error> error() const;
 
-  // co_await command: suspends until it is over, resumes on the thread that ended it, throws as wait does. In a Task
-  // that is stopped it throws Errc::cancelled at once; the command goes on.
+  // co_await command: suspends until it has finished, resumes on the thread that finished it, and throws as wait does.
+  // If the awaiting Task is stopped, it throws Errc::cancelled at once and the command carries on.
   detail::CommandAwaiter operator co_await() const { return detail::CommandAwaiter(ref_); }
 
   explicit operator bool() const noexcept { return static_cast<bool>(ref_); }
@@ -120,14 +121,14 @@ class TESSERA_API Command {
   detail::Ref<detail::engine::Work> ref_;
 };
 
-// Commands as an argument: wait_all({a, b}), wait_all(vector).
+// The commands of a call: wait_all({a, b}), or a std::vector<Command>.
 using CommandList = ArgumentList<Command>;
 
-// Blocks until all are over, then throws the error of the first in the list that has one.
+// Blocks until all have finished, then throws the error of the first in the list that has one.
 TESSERA_API void wait_all(const CommandList& commands);
 
-// Blocks until one is over and returns its index (the lowest, if several are); does not throw that command's error.
-// An empty list is Errc::invalid_argument.
+// Blocks until at least one has finished and returns its index, the lowest if there are several. Does not throw that
+// command's error. Throws Errc::invalid_argument if the list is empty.
 TESSERA_API std::size_t wait_any(const CommandList& commands);
 
 }  // namespace tessera

@@ -18,9 +18,7 @@
 #include <cstddef>
 #include <ranges>
 #include <span>
-#include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace tessera {
@@ -28,28 +26,28 @@ namespace tessera {
 class Image;
 class Pipeline;
 
-// A processor that runs commands: a shared handle. Any thread may use any device.
+// A processor that runs commands. A shared handle that any thread may use.
 //
-// Where a call can fail, the message names the culprit; nothing was changed when it throws.
+// A call that throws has changed nothing, and its message names the offending argument. Only members that say so block.
 //
-// A device belongs to the process that opened it: in a child that fork() made, every use of it is Errc::unsupported.
+// A device belongs to the process that opened it: after fork(), any use of it in the child throws Errc::unsupported.
 class TESSERA_API Device {
  public:
-  // The device to use when the program has no wish: the one that TESSERA_DEVICE names, else the first that can be
-  // opened of the GPUs with memory of their own, the other GPUs, and the processor. Every call gives the same device.
+  // The default device: the one named by TESSERA_DEVICE, else the first that opens of the discrete GPUs, the other GPUs
+  // and the CPU. Every call returns the same device. Throws Errc::unknown_device if TESSERA_DEVICE names none.
   static Device best();
-  // The device of a backend: "cpu", "vulkan", "opencl", "gles"; "vulkan:1" is the second one of its kind. The same
-  // device at every call. Errc::unknown_device lists what there is.
+  // The device of a backend: "cpu", "vulkan", "opencl", "gles"; "vulkan:1" is the second Vulkan device. Every call
+  // returns the same device. Throws Errc::unknown_device, whose message lists the available ones.
   static Device open(std::string_view backend);
-  // What there is to open, the processor first. The first call asks all loaders, which takes some tenths of a second.
+  // The available devices, the CPU first. The first call loads all drivers, which takes a few tenths of a second.
   static std::vector<DeviceInfo> devices();
-  // A device of its own for tests: see simulation.hpp.
+  // A new device for tests: see simulation.hpp.
   static Device simulated(const SimulationOptions& options = {});
 
   const DeviceInfo& info() const noexcept;
 
-  // A new buffer with these values, copied before the call returns; their number must be that of the shape's elements
-  // (Errc::count_mismatch), and without a shape it is a vector. Errc::out_of_memory beyond the pool's limit.
+  // Returns a new buffer with a copy of these values; without a shape it has rank 1. Throws Errc::count_mismatch if the
+  // shape has a different number of elements, and Errc::out_of_memory beyond the pool's limit, as do all of these.
   //
   //   device.buffer<float>({1, 2, 3}, {3})   device.buffer<float>(vector, {480, 640})
   template <Element T>
@@ -60,9 +58,9 @@ class TESSERA_API Device {
   Buffer buffer(const Values<T>& values) const {
     return buffer<T>(values, Shape(values.span().size()));
   }
-  // With a copy of the pixels: u8 [height,width], [height,width,3] or [height,width,4] (image.hpp).
+  // A copy of the pixels: u8 [height,width], [height,width,3] or [height,width,4]. See image.hpp.
   Buffer buffer(const Image& image) const;
-  // From raw bytes (Errc::count_mismatch if there are not exactly as many as the shape needs).
+  // A copy of raw bytes; Errc::count_mismatch if their number is not the size of the shape.
   template <std::ranges::contiguous_range R>
     requires(sizeof(std::ranges::range_value_t<R>) == 1)
   Buffer from_bytes(const R& bytes, const Shape& shape, DType dtype) const {
@@ -70,63 +68,64 @@ class TESSERA_API Device {
   }
   Buffer from_bytes(std::span<const std::byte> bytes, const Shape& shape, DType dtype) const;
   Buffer zeros(const Shape& shape, DType dtype = f32) const;
-  // With any contents: for outputs that are written whole.
+  // Uninitialised: for outputs.
   Buffer empty(const Shape& shape, DType dtype = f32) const;
 
-  // Runs a kernel, by its name or as it is (tile.hpp), and returns when the output is written: on the caller's thread
-  // if nothing is ahead of it. Throws if the call is wrong (and has changed nothing) or if the command fails. The first
-  // call of a kind compiles the kernel.
+  // Runs a kernel, given by name or as a tile program (tile.hpp), and blocks until the output is written. Runs on the
+  // calling thread if no earlier command is in the way. Throws if the call is wrong, without running anything, or if
+  // the command fails. The first call with given types and ranks compiles the kernel.
   void run(std::string_view kernel, const BufferList& inputs, const Buffer& output, const Params& params = {}) const;
   void run(const tile::Kernel& kernel, const BufferList& inputs, const Buffer& output, const Params& params = {}) const;
 
-  // The same without waiting. Never blocks, never throws for a wrong call: the command has then already failed, has
-  // changed nothing, and its wait() throws. Work so small that handing it over would cost more than doing it is done
-  // before submit returns; what has to be compiled first is not.
+  // Like run, but returns a command at once. Never blocks, and never throws for a wrong call: the command has then
+  // already failed, without running anything, and its wait() throws. Work so small that scheduling it would cost more
+  // than running it is done before submit returns, unless it has to be compiled first.
   Command submit(std::string_view kernel, const BufferList& inputs, const Buffer& output,
                  const Params& params = {}) const;
   Command submit(const tile::Kernel& kernel, const BufferList& inputs, const Buffer& output,
                  const Params& params = {}) const;
 
-  // Gives a pipeline of this device a name, under which run and submit know it from now on: a copy of it as it is now,
-  // kept until the name is given again or the last handle of the device goes. Throws as Pipeline::compile.
+  // Names a copy of a pipeline of this device, so that run and submit below find it. It is kept until the name is
+  // defined again or the device is destroyed. Compiles the pipeline, and throws as Pipeline::compile does.
   //
   //   device.define_command("preview", pipeline);
   //   device.submit("preview", {{"frame", buffer}});
   void define_command(std::string_view name, const Pipeline& pipeline) const;
-  // Runs such a pipeline, as Pipeline::run and submit do. An unknown name is Errc::unknown_command.
+  // Runs a pipeline by name, like Pipeline::run and submit. An unknown name is Errc::unknown_command.
   void run(std::string_view command, const Bindings& bindings = {}) const;
   Command submit(std::string_view command, const Bindings& bindings = {}) const;
 
-  // As the Command's members, by number, which is known for at least 65,536 commands after the end of its own.
-  // Errc::unknown_command for one that was never given out or is not known any more.
+  // Like Command::poll, wait and cancel, by number. Numbers stay valid for at least 65,536 commands after their own has
+  // finished. Throws Errc::unknown_command for a number that was never assigned or has expired.
   Status poll(CommandId id) const;
   void wait(CommandId id) const;
   bool cancel(CommandId id) const;
 
-  // The kernels that run and submit know.
+  // The kernels that run and submit find by name, sorted.
   std::vector<KernelInfo> kernels() const;
 
   MemoryInfo memory() const;
-  // The pool's limit: Errc::invalid_argument if it is below what live buffers take (their blocks may be an eighth
-  // larger than they are).
+  // Sets the pool's limit. Throws Errc::invalid_argument if live buffers take more; their blocks may be up to an eighth
+  // larger than the buffers.
   void set_memory_limit(std::size_t bytes) const;
-  // Gives the memory that no buffer uses back to the device; returns the number of bytes.
+  // Returns unused pool memory to the device, and the number of bytes to the caller.
   std::size_t trim_memory() const;
 
   PowerLevel power_level() const;
   void set_power_level(PowerLevel level) const;
 
+  // A new stream on this device: see stream.hpp.
   Stream stream(const StreamOptions& options = {}) const;
 
-  // Blocks until every command submitted before the call is over, memory that only such commands kept has gone back to
-  // the pool, and their on_complete callbacks have returned; the latter two not where it is called in a callback, nor
-  // the last on a thread of the device's. Throws what left a callback, not the errors of commands: those stay with the
-  // commands and the buffers they poisoned.
+  // Blocks until every command submitted before the call has finished, memory that only those commands held is back in
+  // the pool, and their on_complete callbacks have returned. (From inside a callback it waits for the commands only,
+  // and on a worker thread not for callbacks.) Throws an exception that a callback threw, never the errors of commands:
+  // those stay with the commands and the buffers they poisoned.
   void synchronize() const;
 
   friend bool operator==(const Device&, const Device&) noexcept = default;
 
-  Device(const Device& other) noexcept;  // there is no move: a device is never empty
+  Device(const Device& other) noexcept;  // no move: a device is never empty
   Device& operator=(const Device& other) noexcept;
   ~Device();
 

@@ -11,35 +11,35 @@
 
 namespace tessera {
 
-// What Device::info() and Device::devices() tell.
+// A device's properties: Device::info(), Device::devices().
 struct DeviceInfo {
   std::string name;            // "AMD EPYC"
-  std::string backend;         // what Device::open takes: "cpu", "vulkan"
-  bool is_gpu = false;         // not software that plays one
-  bool is_discrete = false;    // a GPU with memory of its own, as far as its driver tells
+  std::string backend;         // as for Device::open: "cpu", "vulkan"
+  bool is_gpu = false;         // false for a software GPU
+  bool is_discrete = false;    // a GPU with its own memory, if its driver reports that
   std::string version;         // of the driver
   std::size_t memory = 0;      // bytes of the device's memory
-  unsigned compute_units = 0;  // workers that run commands at the same time
-  std::vector<DType> dtypes;   // element types its kernels take
+  unsigned compute_units = 0;  // number of workers that run commands in parallel
+  std::vector<DType> dtypes;   // element types its kernels support
 };
 
-// Of the pool that buffers come from. What kernels need beside it while they run, GPUs take from the device themselves,
-// and keep 64 MiB of it at most when they are idle: trim_memory() gives that back too.
+// The pool that buffers are allocated from. GPU kernels allocate scratch memory outside the pool while they run; an
+// idle device keeps up to 64 MiB of it, which trim_memory() releases too.
 struct MemoryInfo {
   std::size_t in_use = 0;       // bytes of live buffers
-  std::size_t reserved = 0;     // bytes taken from the device: in use, or kept for the next buffer
-  std::size_t peak = 0;         // the most that was ever in use
+  std::size_t reserved = 0;     // bytes taken from the device: in use, or cached for reuse
+  std::size_t peak = 0;         // highest in_use so far
   std::size_t limit = 0;        // reserved never exceeds this
   std::size_t buffers = 0;      // live blocks
-  std::size_t allocations = 0;  // blocks ever taken from the device; a block that is reused does not count again
+  std::size_t allocations = 0;  // blocks ever taken from the device, not counting reuse
 };
 
-// How much the device may spend: set it from the battery or the temperature.
+// How much power the device may use: set it from battery state or temperature.
 enum class PowerLevel : std::uint8_t {
   nominal,   // all workers
   fair,      // three quarters of the workers
-  serious,   // half of them; low-priority commands wait 10 ms before they may start
-  critical,  // one; low-priority commands wait 100 ms
+  serious,   // half of the workers; low-priority commands wait 10 ms before they may start
+  critical,  // one worker; low-priority commands wait 100 ms
 };
 TESSERA_API std::string_view to_string(PowerLevel level) noexcept;
 

@@ -22,11 +22,11 @@ inline constexpr DType u8 = DType::u8;
 
 inline constexpr DType all_dtypes[] = {f32, f64, s32, s64, u32, u8};
 
-// "f32"; dtype_from_string is the inverse and throws Errc::invalid_argument for anything else.
+// "f32" and so on. dtype_from_string is the inverse; it throws Errc::invalid_argument for any other text.
 TESSERA_API std::string_view to_string(DType dtype) noexcept;
 TESSERA_API DType dtype_from_string(std::string_view name);
 
-// Bytes of one element.
+// Bytes per element.
 constexpr std::size_t size_of(DType dtype) noexcept {
   switch (dtype) {
     case DType::f64:

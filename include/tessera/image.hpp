@@ -1,6 +1,5 @@
 #pragma once
 
-#include <tessera/buffer.hpp>
 #include <tessera/detail/export.hpp>
 #include <tessera/shape.hpp>
 
@@ -13,20 +12,22 @@
 
 namespace tessera {
 
-// A picture in the host's memory: rows from top to bottom, pixels from left to right, one byte a channel. A value like
-// std::vector: a copy has pixels of its own, a move takes them and leaves an image without pixels behind.
+class Buffer;
+
+// A picture in host memory: rows from top to bottom, pixels from left to right, one byte per channel. A value like
+// std::vector: copies are independent, and a moved-from image has no pixels.
 //
 //   Image photo = load_image("photo.png");
 //   photo.at(0, 0)[3] = 0;                    // the first pixel's alpha
 //   Buffer pixels = device.buffer(photo);     // u8[height,width,4]
 class TESSERA_API Image {
  public:
-  // Without pixels: [0,0].
+  // No pixels: [0,0].
   Image() noexcept = default;
-  // [height,width] for gray (also given as [height,width,1]), [height,width,3] for RGB, [height,width,4] for RGBA;
-  // Errc::shape_mismatch for any other. Black, and transparent if there is alpha.
+  // All zeros: black, and transparent if there is alpha. The shape is [height,width] (or [height,width,1]) for gray,
+  // [height,width,3] for RGB, [height,width,4] for RGBA; throws Errc::shape_mismatch for any other.
   explicit Image(const Shape& shape);
-  // With these bytes, as many as the shape has elements (Errc::count_mismatch).
+  // Takes these bytes; Errc::count_mismatch unless there is one for each element of the shape.
   Image(const Shape& shape, std::vector<std::uint8_t> bytes);
 
   Image(const Image& other) = default;
@@ -62,47 +63,48 @@ class TESSERA_API Image {
   std::vector<std::uint8_t> bytes_;
 };
 
-// What an image that is loaded has.
+// The channels of a loaded image.
 enum class Channels : std::uint8_t {
   rgba,     // always four: alpha is 255 where the file has none
-  rgb,      // three: alpha is dropped
-  gray,     // one: alpha is dropped, colours become 0.299 R + 0.587 G + 0.114 B, as the kernel "grayscale" makes them
-  as_file,  // gray, RGB or RGBA, whichever holds what the file has
+  rgb,      // three: alpha is discarded
+  gray,     // one: 0.299 R + 0.587 G + 0.114 B, like the "grayscale" kernel; alpha is discarded
+  as_file,  // gray, RGB or RGBA, depending on the file
 };
 
 struct LoadImageOptions {
   Channels channels = Channels::rgba;
-  // Cameras store pictures as the sensor was held, with a note (the Exif orientation) which side is up. Turned
-  // upright, width and height may be those of the file exchanged.
+  // Whether to apply the Exif orientation, with which cameras record how they were held. This may swap the file's width
+  // and height.
   bool upright = true;
-  // A file that claims more is refused before memory is taken for it. The default is 1 GiB of RGBA.
+  // Larger files are refused before any memory is allocated. The default is 1 GiB of RGBA.
   std::int64_t max_pixels = std::int64_t{1} << 28;
 };
 
 struct SaveImageOptions {
-  int quality = 90;  // of a JPEG, 1 to 100; a PNG keeps every pixel as it is
+  int quality = 90;  // of a JPEG, 1 to 100; PNG is lossless
 };
 
 enum class ImageFormat : std::uint8_t { png, jpeg };
 
-// Reads a PNG or JPEG file; the content tells which, not the name. All kinds of both are read: palettes, 1 to 16 bits,
-// interlaced, transparent colours; progressive, gray, CMYK. Values are those of the file, brought to 8 bits: gamma and
-// colour profiles are not applied, alpha is not multiplied in. CMYK becomes RGB by the plain formula.
+// Reads a PNG or JPEG file, detected by content rather than name. Supports all kinds of both: palettes, 1 to 16 bits,
+// interlacing, transparent colours; progressive, gray, CMYK. Values are converted to 8 bits and otherwise unchanged:
+// gamma and colour profiles are not applied, alpha is not premultiplied. CMYK is converted to RGB by the plain formula.
 //
-// Throws Errc::io_error, with the path and the reason, if there is no such file, if it cannot be read or is no regular
-// file, and if it is neither PNG nor JPEG, damaged, cut off, or larger than the options allow. Never an image that is
-// only there in part.
+// Blocks. Throws Errc::io_error, with the path and the reason, if the file does not exist, is not a regular file,
+// cannot be read, is neither PNG nor JPEG, is damaged or truncated, or is larger than the options allow. Never returns
+// a partial image.
 //
 //   Image photo = load_image("photo.jpg");
 //   Image mask = load_image("mask.png", {.channels = Channels::gray});
 TESSERA_API Image load_image(const std::filesystem::path& path, const LoadImageOptions& options = {});
 
-// Writes a PNG (.png) or a JPEG (.jpg, .jpeg; capital letters too), as the name's extension says; any other is
-// Errc::invalid_argument. A JPEG has no alpha: it is dropped. The file is complete or, if this throws (Errc::io_error),
-// as it was before: it is written under another name beside it and then renamed.
+// Writes a PNG (.png) or a JPEG (.jpg, .jpeg), chosen by the extension in any case; another extension throws
+// Errc::invalid_argument. JPEG has no alpha: it is discarded. The file is written under a temporary name and renamed,
+// so that it is either complete or, if this throws Errc::io_error, unchanged.
 //
-// A buffer is u8 [height,width], [height,width,1], [height,width,3] or [height,width,4] (Errc::dtype_mismatch,
-// Errc::shape_mismatch). Blocks until the commands that write it are over, and throws their error if they failed.
+// A buffer must be u8 [height,width], [height,width,1], [height,width,3] or [height,width,4] (Errc::dtype_mismatch,
+// Errc::shape_mismatch). Blocks, for a buffer also until the commands that write it have finished; throws its cause if
+// the buffer is poisoned.
 //
 //   save_image("gray.png", gray);   save_image("small.jpg", photo, {.quality = 75});
 TESSERA_API void save_image(const std::filesystem::path& path, const Image& image,
@@ -110,7 +112,7 @@ TESSERA_API void save_image(const std::filesystem::path& path, const Image& imag
 TESSERA_API void save_image(const std::filesystem::path& path, const Buffer& buffer,
                             const SaveImageOptions& options = {});
 
-// The same with files in memory.
+// Like load_image and save_image, with the file in memory.
 TESSERA_API Image decode_image(std::span<const std::byte> file, const LoadImageOptions& options = {});
 template <std::ranges::contiguous_range R>
   requires(sizeof(std::ranges::range_value_t<R>) == 1)

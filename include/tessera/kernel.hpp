@@ -2,7 +2,6 @@
 
 #include <tessera/detail/export.hpp>
 #include <tessera/params.hpp>
-#include <tessera/tile.hpp>
 
 #include <concepts>
 #include <string>
@@ -10,10 +9,14 @@
 #include <utility>
 #include <vector>
 
-// Kernels of the program's own among those that have names.
+// User kernels that run and submit find by name.
 namespace tessera {
 
-// Several names as one argument, as in {"x", "y"}.
+namespace tile {
+class Kernel;
+}
+
+// A list of names: {"x", "y"}, or a std::vector<std::string>.
 class Names {
  public:
   Names() = default;
@@ -30,22 +33,22 @@ class Names {
   std::vector<std::string> items_;
 };
 
-// Gives the kernel a name that every device's run and submit know, and Device::kernels() lists. Under a name that was
-// registered or defined before it replaces that kernel; commands that were submitted keep the old one. Any thread.
-// Errc::invalid_argument for the name of a built-in kernel.
+// Registers the kernel under its name, so that every device's run and submit find it and Device::kernels() lists it. A
+// user kernel of the same name is replaced; commands already submitted keep the old one. Thread-safe, never blocks.
+// Throws Errc::invalid_argument for the name of a built-in kernel.
 //
 //   register_kernel(saxpy);
 //   device.run("saxpy", {x, y}, z, {{"a", 2.0}});
 TESSERA_API void register_kernel(const tile::Kernel& kernel);
 
-// The same for a kernel that is written as an expression of its inputs, element by element, and of its parameters,
-// which have these defaults. Inputs broadcast together as in NumPy, and the output has the shape of that.
+// Registers a kernel written as an element-wise expression of its inputs and parameters; `params` has the parameters'
+// defaults. Inputs broadcast as in NumPy, and the output must have their broadcast shape.
 //
-// Of integers: where all numbers are whole and fit their type (2, not 2.0, and not -1 for u8), and so are the
-// parameters and their defaults, it is computed in that type, where sums and products wrap around and division is
-// towards zero. Else it is computed in f64, and the result is rounded to the nearest and saturates.
+// On integer buffers it is computed in their type, wrapping around and dividing towards zero, if every number and
+// parameter, defaults included, is an integer that fits the type (2 but not 2.0, nor -1 for u8). Otherwise it is
+// computed in f64, rounded to the nearest integer and saturated.
 //
-// Errc::invalid_kernel tells where the expression is wrong; Errc::invalid_argument as above.
+// Throws Errc::invalid_kernel, which says where the expression is wrong, and Errc::invalid_argument as above.
 //
 //   define_kernel("soft_clip", {"x"}, "x / (1 + abs(x) * hardness)", {{"hardness", 1.0}});
 //   device.run("soft_clip", {x}, z, {{"hardness", 2.0}});

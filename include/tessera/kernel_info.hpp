@@ -10,28 +10,29 @@
 
 namespace tessera {
 
-// One parameter of a kernel, and one kernel: what Device::kernels() tells.
+// A parameter of a kernel.
 struct ParamInfo {
   std::string name;
   std::string type;   // "number", "integer", "boolean", "string", "list of numbers", "list of integers"
-  std::string range;  // what it may be: "0..64", "one of nearest, bilinear"; empty: anything of its type
+  std::string range;  // "0..64", "one of nearest, bilinear"; empty: any value of its type
   bool is_required = false;
-  Value default_value;  // if it is not required
+  Value default_value;  // unless it is required
   std::string documentation;
 };
+// A kernel: Device::kernels().
 struct KernelInfo {
   std::string name;
   std::vector<std::string> inputs;  // their names
-  std::size_t optional_inputs = 0;  // how many of the last ones may be left out
+  std::size_t optional_inputs = 0;  // how many trailing inputs may be omitted
   std::vector<ParamInfo> params;
   std::vector<DType> dtypes;  // of the output
   std::string documentation;  // one line
-  // Its other names. Those of built-in kernels are free for kernels of the program's own, but for multiply, scalar_mul
+  // Other names. Users may register kernels of their own under a built-in kernel's aliases, except multiply, scalar_mul
   // and blur.
   std::vector<std::string> aliases;
 };
-// "fill(value: number = 0)  value; …"; "softmax(x; axis: integer = -1) for f32, f64  …" if it does not take all types;
-// "…, also add" at the end if it has other names.
+// One line: "fill(value: number = 0)  value; …". Adds the types if not all are supported, and the aliases:
+// "softmax(x; axis: integer = -1) for f32, f64  …", "…; also add".
 TESSERA_API std::string to_string(const KernelInfo& kernel);
 
 }  // namespace tessera

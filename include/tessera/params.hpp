@@ -15,8 +15,8 @@
 
 namespace tessera {
 
-// The value of a parameter: a bool, an integer, a number, a string, or a list of those; or what Pipeline::param gives,
-// a name whose value comes with each run.
+// The value of a parameter: a bool, an integer, a number, a string, or a list of those; or a pipeline parameter
+// (Pipeline::param), whose value is bound for each run.
 //
 //   Value(3)   Value(1.5)   Value(true)   Value("linear")   Value(224, 224)   Value::list(1)
 class TESSERA_API Value {
@@ -54,7 +54,7 @@ class TESSERA_API Value {
   Value(A&& a, B&& b, Rest&&... rest)
       : Value(list(std::forward<A>(a), std::forward<B>(b), std::forward<Rest>(rest)...)) {}
 
-  // A list of any length, also of none or one.
+  // A list of any length, including 0 and 1.
   template <class... T>
   static Value list(T&&... items) {
     List values;
@@ -63,7 +63,7 @@ class TESSERA_API Value {
     return Value(std::move(values));
   }
 
-  // What stands for the value of a pipeline's parameter; good only in the pipelines that have one of this name.
+  // A reference to a pipeline parameter, valid only in pipelines with a parameter of this name.
   static Value parameter(std::string_view name) {
     Value value;
     value.data_ = Parameter{std::string(name)};
@@ -77,7 +77,7 @@ class TESSERA_API Value {
   bool is_list() const noexcept { return std::holds_alternative<List>(data_); }
   bool is_parameter() const noexcept { return std::holds_alternative<Parameter>(data_); }
 
-  // Errc::invalid_parameter if the value is of another type. number() takes integers too.
+  // Throw Errc::invalid_parameter if the value has another type. number() accepts integers too.
   bool boolean() const { return get<bool>("a bool"); }
   std::int64_t integer() const { return get<std::int64_t>("an integer"); }
   double number() const { return is_integer() ? static_cast<double>(integer()) : get<double>("a number"); }
@@ -118,7 +118,7 @@ struct Param {
 };
 
 // The named parameters of a call, in the order given: {{"radius", 3}, {"sigma", 1.5}}.
-// A name given twice is Errc::invalid_parameter. More than eight: Params().set(…).set(…).
+// A repeated name throws Errc::invalid_parameter. For more than eight, use Params().set(…).set(…).
 class TESSERA_API Params {
  public:
   Params() noexcept {}  // NOLINT(modernize-use-equals-default): `const Params none;` needs it
@@ -148,9 +148,9 @@ class TESSERA_API Params {
     add(std::move(h));
   }
 
-  // Adds a parameter, or replaces its value.
+  // Adds a parameter or replaces its value. Returns *this.
   Params& set(std::string_view name, Value value);
-  // The value of a parameter; null if it was not given.
+  // The value of a parameter, or null.
   const Value* find(std::string_view name) const noexcept;
 
   bool empty() const noexcept { return size_ == 0; }
@@ -165,7 +165,7 @@ class TESSERA_API Params {
   void take(Params& other) noexcept;
   Param* inline_items() noexcept { return reinterpret_cast<Param*>(inline_); }
 
-  // The first two need no allocation: it would be a fifth of the cost of a small command (bench: "chain").
+  // The first two need no allocation, which would be a fifth of the cost of a small command (bench: "chain").
   static constexpr std::size_t inline_capacity = 2;
   Param* items_ = inline_items();
   std::size_t size_ = 0;

@@ -28,11 +28,11 @@ struct HostCallView;
 struct PipelineState;
 }  // namespace detail::pipeline
 
-// The buffers of a call stage, in the hands of its function.
+// Access to the buffers of a call stage from its function.
 class TESSERA_API HostCall {
  public:
-  // The elements of the buffers that the stage was declared to read, and to write (all of which it must write). T must
-  // be the buffer's element type (Errc::dtype_mismatch).
+  // The elements of the index-th buffer that the stage reads or writes; every element of an output must be written.
+  // Throws Errc::dtype_mismatch if T is not the buffer's element type.
   template <Element T>
   std::span<const T> input(std::size_t index) const {
     const std::span<std::byte> bytes = input_bytes(index, dtype_of<T>);
@@ -54,9 +54,9 @@ class TESSERA_API HostCall {
   const detail::pipeline::HostCallView& view_;
 };
 
-// A function of a call stage: takes nothing, or a HostCall&. It may use commands and buffers that its pipeline does not
-// use; it must not wait for the run that it is part of, nor for what waits for the run, directly or not
-// (Errc::invalid_argument). An exception that leaves it is the stage's failure.
+// The function of a call stage, taking nothing or a HostCall&. It may use commands and buffers that its pipeline does
+// not use. It must not wait, directly or indirectly, for the run it is part of (Errc::invalid_argument). If it throws,
+// the stage fails.
 class HostFunction {
  public:
   HostFunction() noexcept = default;
@@ -74,7 +74,7 @@ class HostFunction {
   std::function<void(HostCall&)> function_;
 };
 
-// One stage, as it was recorded.
+// A recorded stage.
 //
 //   pipeline.add({.op = StageOp::run_kernel, .kernel = "relu", .inputs = {a}, .output = b, .params = {{"slope",
 //   0.1}}});
@@ -82,17 +82,17 @@ struct Stage {
   using enum StageOp;  // Stage::copy_buffer
 
   StageOp op = StageOp::run_kernel;
-  std::string kernel = {};                               // its name; of a call what it is called in messages
-  std::vector<Buffer> inputs = {};                       // what it reads
-  Buffer output = {};                                    // what it writes
+  std::string kernel = {};                               // the kernel's name; for a call, its name in messages
+  std::vector<Buffer> inputs = {};                       // buffers it reads
+  Buffer output = {};                                    // the buffer it writes
   Params params = {};                                    // of a kernel
-  std::vector<Buffer> outputs = {};                      // instead of `output`, of a call
+  std::vector<Buffer> outputs = {};                      // for a call, instead of `output`
   HostFunction function = {};                            // of a call
   std::shared_ptr<const tile::Kernel> tile_kernel = {};  // instead of a kernel's name
-  std::vector<std::int64_t> tile = {};  // of its output's tiles, if it matters; else the compiler's choice
+  std::vector<std::int64_t> tile = {};                   // tile shape of the output; empty: the compiler's choice
 };
 
-// When a stage ran, counted from the beginning of its run. Stages that were fused ran together.
+// When a stage ran, relative to the start of its run. Fused stages share a group and its times.
 struct StageTime {
   std::size_t stage = 0;
   std::string label;  // the kernel's name
@@ -101,93 +101,95 @@ struct StageTime {
   std::chrono::nanoseconds duration{0};
 };
 struct RunTimes {
-  std::uint64_t run = 0;  // which: 1 is the pipeline's first; 0: none has been timed
+  std::uint64_t run = 0;  // number of the run, from 1; 0: none has been timed
   Status status = Status::pending;
   std::chrono::nanoseconds total{0};
-  std::vector<StageTime> stages;  // those that were started
+  std::vector<StageTime> stages;  // stages that started
 };
 
-// Many stages, recorded once, checked at once, planned once and run as often as wanted: a graph whose order follows
-// from the buffers, as that of commands does. The result of a run equals that of its stages one by one; stages that
-// share nothing run at the same time.
+// Many stages, recorded, checked and planned once, then run any number of times. Like commands, stages are ordered by
+// the buffers they share; independent stages run in parallel. A run has the same result as its stages one by one.
 //
 //   Pipeline pipeline(device);
 //   Buffer blurred = pipeline.temporary(size, u8);
 //   pipeline.add("gaussian_blur", {input}, blurred, {{"radius", 3}}).add("grayscale", {blurred}, gray);
 //   pipeline.run();
 //
-// Every member may be called from any thread. A pipeline that was moved from is empty: Errc::invalid_argument.
+// Any thread may call any member. Using a moved-from pipeline throws Errc::invalid_argument.
 class TESSERA_API Pipeline {
  public:
   explicit Pipeline(const Device& device, const PipelineOptions& options = {});
   Pipeline(Pipeline&& other) noexcept;
   Pipeline& operator=(Pipeline&& other) noexcept;
-  ~Pipeline();  // runs that are under way finish
-  // The same stages once more, with temporaries' memory of its own. Handles of this pipeline's temporaries and slots
-  // are good for the copy too.
+  ~Pipeline();  // does not wait; runs in flight finish
+  // Returns a copy with its own memory for temporaries. This pipeline's temporary and slot handles are valid for it
+  // too.
   Pipeline clone() const;
 
   Device device() const;
   PipelineOptions options() const;
 
-  // Recording. Nothing is checked before compile(), so that it can tell all that is wrong at once.
+  // Record a stage and return *this. Nothing is checked until compile(), which reports all errors at once.
   Pipeline& add(std::string_view kernel, const BufferList& inputs, const Buffer& output, const Params& params = {});
   Pipeline& add(const tile::Kernel& kernel, const BufferList& inputs, const Buffer& output, const Params& params = {});
   Pipeline& add(Stage stage);
-  // One of the two may be a buffer of another device, which orders the copy as a command of its own.
+  // One of the buffers may be on another device, which orders the copy like a command of its own.
   Pipeline& copy(const Buffer& from, const Buffer& to);
   Pipeline& fill(const Buffer& output, Value value);
   Pipeline& barrier();
-  // A function of the program's own, which reads and writes these buffers and no other that the pipeline uses. It runs
-  // on a thread of the device's, if it has any, or on the one that is in run().
+  // Calls a user function, which may access only these of the pipeline's buffers. It runs on a worker thread of the
+  // device if it has any, otherwise on the thread that called run().
   //
   //   pipeline.call("count", [](HostCall& call) { call.output<float>(0)[0] = …; }, {image}, {counts});
   Pipeline& call(HostFunction function, const BufferList& reads, const BufferList& writes);
   Pipeline& call(std::string_view name, HostFunction function, const BufferList& reads, const BufferList& writes);
 
-  // A buffer that lives inside the pipeline: stages write it, then read it. Temporaries that are not needed at the same
-  // time share memory, and fusion may make one unnecessary. It can be used nowhere else.
+  // A buffer that exists only inside the pipeline: stages write it, then read it. Temporaries with disjoint lifetimes
+  // share memory, and fusion may eliminate one altogether.
   Buffer temporary(const Shape& shape, DType dtype = f32);
-  // A buffer that each run brings: run({{"frame", buffer}}). Errc::invalid_argument for a name that is taken.
+  // A buffer that each run binds: run({{"frame", buffer}}). Throws Errc::invalid_argument if the name is taken.
   Buffer slot(std::string_view name, const Shape& shape, DType dtype = f32);
-  // The value of a parameter that each run may bring: add(…, {{"sigma", pipeline.param("sigma", 1.5)}}). The same name
-  // again is the same parameter, with the new default.
+  // A parameter that each run may bind: add(…, {{"sigma", pipeline.param("sigma", 1.5)}}). Calling it again with the
+  // same name changes the default.
   Value param(std::string_view name, Value default_value);
 
   std::vector<Stage> stages() const;
   std::size_t stage_count() const;
 
-  // Checks everything and makes the plan and its code, as the first run does otherwise. One Error has all that is
-  // wrong, a line a problem; its code is the first one's. Nothing has been written then.
+  // Checks all stages, plans them and compiles their code; otherwise the first run does. Blocks. Throws one Error that
+  // lists every problem, one per line, with the code of the first.
   void compile();
-  // What is no mistake but hardly meant: stages that write what nobody reads before it is written again.
+  // Probably unintended: stages whose output is overwritten before anything reads it. Compiles first.
   std::vector<std::string> warnings();
 
-  // Runs all stages and returns when they are over. Throws if the pipeline or a binding is wrong (and nothing has been
-  // written), or if a stage fails: what depends on it then fails too, the rest is done, what should have been written
-  // is poisoned, and the pipeline can be run again.
+  // Runs all stages and blocks until they have finished. Throws if the pipeline or a binding is wrong, without running
+  // anything, or if a stage fails: stages that depend on it then fail too, the others complete, unwritten outputs are
+  // poisoned, and the pipeline can be run again.
   //
-  // A buffer that is bound to a slot must not be used by the pipeline otherwise, if one of the two is written.
+  // A buffer bound to a slot must not be used elsewhere in the pipeline if either use writes it.
   void run(const Bindings& bindings = {});
   void run(const Bindings& bindings, const Stream& stream);
-  // The same without waiting: one Command for the whole run. Never throws for what is wrong: the command has then
-  // failed already. cancel() stops all of it that has not started; if nothing has, the command is cancelled at once. On
-  // a stream a run is one command: one place of max_in_flight, one deadline until which its stages can start. Several
-  // runs may be under way at once, as far as the buffers allow; each has its own temporaries.
+  // Like run, but returns one Command for the whole run at once. Never throws for a wrong call: the command has then
+  // already failed. cancel() stops every stage that has not started; if none has, the command is cancelled at once.
+  // Several runs may be in flight as far as their buffers allow; each has its own temporaries.
+  //
+  // On a stream a run counts as one command: one unit of max_in_flight, one deadline by which its stages must start.
+  // Blocks only if the stream is full and has WhenFull::block.
   Command submit(const Bindings& bindings = {});
   Command submit(const Bindings& bindings, const Stream& stream);
 
-  // What becomes of it, in words: groups, stages, why they are not fused, memory, bytes moved. Compiles first.
+  // The plan as text: groups, their stages, why stages are not fused, memory, bytes moved. Compiles first.
   std::string explain();
-  // The graph for Graphviz: dot -Tsvg.
+  // The plan as a graph for Graphviz: dot -Tsvg. Compiles first.
   std::string to_dot();
-  // The stages as JSON, and back. The caller's own buffers come back as slots, "buffer 0" and so on; kernels are found
-  // by their names. Errc::unsupported if there is a call; from_json throws Errc::invalid_argument that names the place.
+  // The stages as JSON, and back. Buffers other than temporaries and slots become slots, "buffer 0" and so on; kernels
+  // are found by name. to_json throws Errc::unsupported if there is a call stage; from_json throws
+  // Errc::invalid_argument with the position of the error.
   std::string to_json() const;
   static Pipeline from_json(const Device& device, std::string_view text);
 
-  // Of the last run that is over and was timed. Of runs so small that they are done at once, by the caller's thread,
-  // one in 64 is timed, the first too: the clock takes longer than such a stage.
+  // Times of the last finished run that was timed. Of runs so small that the calling thread does them at once, only the
+  // first and one in 64 are timed, since reading the clock takes longer than such a stage.
   RunTimes last_run() const;
 
   explicit Pipeline(std::unique_ptr<detail::pipeline::PipelineState> state) noexcept;

@@ -18,9 +18,8 @@ namespace tessera {
 template <class T>
 concept Dimension = std::integral<T> && !std::same_as<T, bool>;
 
-// The extents of a buffer: rank 0 (a scalar, one element) to 8, the last axis contiguous.
-// A dimension may be zero. A negative dimension is Errc::invalid_argument, a number of elements
-// that does not fit 63 bits Errc::overflow.
+// The extents of a buffer: rank 0 (one element) to 8; the last axis is contiguous. Extents may be 0. Throws
+// Errc::invalid_argument for a negative extent, and Errc::overflow if the number of elements does not fit in 63 bits.
 //
 //   Shape{480, 640, 4}   Shape{}   Shape(std::span(dims))
 class TESSERA_API Shape {
@@ -42,9 +41,9 @@ class TESSERA_API Shape {
   explicit Shape(std::span<const std::int64_t> dims);
 
   constexpr int rank() const noexcept { return rank_; }
-  // The number of elements: the product of the dimensions, 1 for rank 0.
+  // The number of elements: the product of the extents, 1 for rank 0.
   constexpr std::int64_t elements() const noexcept { return elements_; }
-  // Bytes of a buffer of this shape; Errc::overflow if they do not fit.
+  // The bytes of a buffer of this shape; Errc::overflow if the number does not fit.
   constexpr std::size_t size_bytes(DType dtype) const {
     std::int64_t bytes = 0;
     if (__builtin_mul_overflow(elements_, static_cast<std::int64_t>(size_of(dtype)), &bytes)) [[unlikely]]
@@ -52,7 +51,7 @@ class TESSERA_API Shape {
     return static_cast<std::size_t>(bytes);
   }
 
-  // The extent of an axis; Errc::invalid_argument if there is no such axis.
+  // The extent of an axis; Errc::invalid_argument if the axis does not exist.
   constexpr std::int64_t operator[](int axis) const {
     if (axis < 0 || axis >= rank_) [[unlikely]]
       throw_no_axis(axis);
@@ -82,7 +81,7 @@ class TESSERA_API Shape {
   }
 
   constexpr void count_elements() {
-    // A zero dimension counts as one here: the strides of the other axes must fit too.
+    // An extent of 0 counts as 1 here: the strides of the other axes must fit too.
     std::int64_t product = 1;
     bool empty = false;
     for (std::size_t axis = 0; axis < static_cast<std::size_t>(rank_); ++axis) {

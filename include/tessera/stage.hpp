@@ -7,17 +7,17 @@
 
 namespace tessera {
 
-// What a stage of a pipeline does.
+// What a pipeline stage does.
 enum class StageOp : std::uint8_t {
-  run_kernel,   // as Device::run
-  copy_buffer,  // inputs[0] to output, of one shape and type
-  barrier,      // all that is before it is over before anything after it begins
-  call,         // a function of the program's own
+  run_kernel,   // like Device::run
+  copy_buffer,  // inputs[0] to output, of the same shape and type
+  barrier,      // every stage before it finishes before any stage after it starts
+  call,         // calls a user function
 };
 TESSERA_API std::string_view to_string(StageOp op) noexcept;
 
 struct PipelineOptions {
-  bool fuse = true;  // stages may become one launch, and temporaries between them go; the results are the same
+  bool fuse = true;  // merge stages into one launch and drop temporaries between them; results stay the same
 };
 
 }  // namespace tessera

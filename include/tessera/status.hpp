@@ -7,10 +7,10 @@
 
 namespace tessera {
 
-// Where a command is. It moves down this list only, and a terminal state is final.
+// The status of a command. It only moves down this list, and the last three are final.
 enum class Status : std::uint8_t {
-  pending,    // waits for the commands before it, for its stream, or for a free worker
-  running,    // a worker has begun; cancel() can stop it only between two pieces of its work
+  pending,    // waiting for earlier commands, its stream, or a free worker
+  running,    // a worker has started it; cancel() can stop it only between two pieces of its work
   completed,  // its output is written
   failed,     // its output is poisoned; error() says why
   cancelled,  // by cancel(), a full stream or a deadline; its output is poisoned; error() says which

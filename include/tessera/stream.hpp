@@ -9,7 +9,9 @@
 #include <tessera/stream_options.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
+#include <utility>
 
 namespace tessera {
 
@@ -17,20 +19,21 @@ namespace tile {
 class Kernel;
 }
 
-// A lane of a device: commands submitted on it run in order and share a priority, a limit and a deadline.
-// Streams are never needed for correct results; those come from the buffers.
+// A queue of a device: commands submitted to it run in order and share a priority, a limit and a deadline.
+// Streams are never needed for correct results: buffers order commands by themselves.
 //
 //   Stream frames = device.stream({.max_in_flight = 2, .when_full = WhenFull::drop_oldest});
 //   frames.submit("relu", {in}, out);
 class TESSERA_API Stream {
  public:
-  // An empty handle: using it throws Errc::invalid_argument.
+  // An empty handle, on which every other member throws Errc::invalid_argument.
   Stream() noexcept = default;
 
   const StreamOptions& options() const;
   Device device() const;
 
-  // As Device::run and Device::submit, on this stream.
+  // Like Device::run and Device::submit, on this stream. Unlike Device::submit, submit blocks if the stream is full and
+  // has WhenFull::block (the default, with a max_in_flight).
   void run(std::string_view kernel, const BufferList& inputs, const Buffer& output, const Params& params = {}) const;
   void run(const tile::Kernel& kernel, const BufferList& inputs, const Buffer& output, const Params& params = {}) const;
   Command submit(std::string_view kernel, const BufferList& inputs, const Buffer& output,
@@ -38,9 +41,9 @@ class TESSERA_API Stream {
   Command submit(const tile::Kernel& kernel, const BufferList& inputs, const Buffer& output,
                  const Params& params = {}) const;
 
-  // The commands of this stream that are not over.
+  // The number of unfinished commands of this stream.
   std::size_t in_flight() const;
-  // Blocks until every command submitted on this stream before the call is over. Does not throw their errors.
+  // Blocks until every command submitted to this stream before the call has finished. Does not throw their errors.
   void synchronize() const;
 
   explicit operator bool() const noexcept { return static_cast<bool>(ref_); }

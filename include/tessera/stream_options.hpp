@@ -9,16 +9,16 @@
 
 namespace tessera {
 
-// Of the commands that could start, those of a higher priority start first.
+// Of the commands that are ready, those with a higher priority start first.
 enum class Priority : std::uint8_t { high, normal, low };
 TESSERA_API std::string_view to_string(Priority priority) noexcept;
 
-// What a stream does when max_in_flight commands of it are not over yet and another one is submitted.
+// What happens when a command is submitted to a stream that has max_in_flight unfinished commands.
 enum class WhenFull : std::uint8_t {
-  block,        // submit waits until one is over
-  reject,       // the new command fails with Errc::stream_full, and has changed nothing
-  drop_oldest,  // the oldest that has not started is cancelled; if all have, the new one is. Until what it waited for
-                // is over it keeps its place in the order, some 600 bytes, though it does not count any more
+  block,        // submit blocks until one finishes
+  reject,       // the new command fails with Errc::stream_full, without running anything
+  drop_oldest,  // the oldest command that has not started is cancelled; if all have started, the new one is. A
+                // cancelled command no longer counts, but occupies about 600 bytes until its predecessors finish
 };
 TESSERA_API std::string_view to_string(WhenFull policy) noexcept;
 
@@ -26,10 +26,10 @@ struct StreamOptions {
   Priority priority = Priority::normal;
   std::size_t max_in_flight = 0;  // 0: no limit
   WhenFull when_full = WhenFull::block;
-  // A command that has not started this long after its submission is cancelled with Errc::deadline_exceeded.
-  // 0: none. For a display at 60 Hz: 16ms.
+  // A command that has not started this long after submission is cancelled with Errc::deadline_exceeded; 0: no limit.
+  // For a 60 Hz display: 16ms.
   std::chrono::nanoseconds deadline{0};
-  // Whether each command of the stream waits for the one before it. Buffers order commands in any case.
+  // Whether each command waits for the previous one of the stream. Buffers order commands in any case.
   bool in_order = true;
 };
 

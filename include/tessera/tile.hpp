@@ -26,7 +26,7 @@ struct GridKernel;
 
 }  // namespace tessera
 
-// Kernels written as tile programs. A kernel is a lambda that says what one tile of the output becomes:
+// Kernels written as tile programs. A kernel is a lambda that computes one tile of the output:
 //
 //   const auto saxpy = tile::kernel(
 //       "saxpy", [](tile::Out<float> z, tile::In<float> x, tile::In<float> y, tile::Scalar<float, "a"> a) {
@@ -34,16 +34,17 @@ struct GridKernel;
 //       });
 //   device.run(saxpy, {x, y}, z, {{"a", 2.0}});
 //
-// The lambda is called once for each kind of call (types, ranks, which extents are 1), to write the program down; the
-// program is then compiled for the device. So nothing in it may depend on the contents of tiles other than through the
-// operations below; ordinary C++ loops and functions are fine, and are unrolled.
+// The lambda runs once for each combination of types, ranks and extents of 1, to record a program, which is then
+// compiled for the device. So C++ control flow cannot depend on the contents of tiles: use select() and loop().
+// Ordinary C++ loops and functions are fine; loops are unrolled.
 //
-// A mistake in a kernel (tiles that do not fit, an axis that is not there) is Errc::invalid_kernel at the first call.
+// An error in a kernel (tiles that do not broadcast, an axis that does not exist) is Errc::invalid_kernel at the first
+// call.
 namespace tessera::tile {
 
-// A box of elements that the kernel computes with; an element, if its rank is 0. A number becomes one of the type of
-// the tile that it meets: in `x / 9.0f` and `2 * x` both have x's type. Tiles meet as arrays in NumPy do: aligned at
-// the last axis, an extent of 1 is repeated. Their types must be equal: cast<T>() one.
+// An array of elements that the kernel computes with; a single element if its rank is 0. A plain number takes the type
+// of the tile it is combined with: x's in `x / 9.0f` and `2 * x`. Tiles broadcast as NumPy arrays do: shapes are
+// aligned at the last axis, and extents of 1 are repeated. Operands must have the same type: cast<T>() one of them.
 class TESSERA_API Tile {
  public:
   template <class T>
@@ -55,13 +56,13 @@ class TESSERA_API Tile {
   }
 
   int rank() const;
-  Tile dim(int axis) const;  // an extent, as an Index
+  Tile dim(int axis) const;  // the extent, as an Index
 
  private:
   friend struct Access;
   Tile() = default;
 
-  std::uint64_t trace_ = 0;  // 0: a number that has no type yet
+  std::uint64_t trace_ = 0;  // 0: a plain number, which has no type yet
   std::int32_t id_ = -1;
   bool is_whole_ = false;
   bool is_truth_ = false;
@@ -69,10 +70,10 @@ class TESSERA_API Tile {
   double number_ = 0;
 };
 
-// An integer that is the same for the whole tile: a Tile of rank 0 and type s64.
+// An integer, such as an extent or a coordinate: a Tile of rank 0 and type s64.
 using Index = Tile;
 
-// Several of them, as in {z.block(0), k}.
+// A list of them, such as {z.block(0), k}.
 class Indices {
  public:
   Indices() = default;
@@ -90,22 +91,22 @@ class Indices {
   std::vector<Index> items_;
 };
 
-// Arithmetic. Integers wrap around; divided by zero they give 0; shifts are by the amount modulo the width.
+// Arithmetic. Integers wrap around; dividing one by zero yields 0; shift amounts are taken modulo the bit width.
 TESSERA_API Tile operator+(const Tile& a, const Tile& b);
 TESSERA_API Tile operator-(const Tile& a, const Tile& b);
 TESSERA_API Tile operator*(const Tile& a, const Tile& b);
 TESSERA_API Tile operator/(const Tile& a, const Tile& b);
 TESSERA_API Tile operator%(const Tile& a, const Tile& b);
 TESSERA_API Tile operator-(const Tile& a);
-TESSERA_API Tile operator&(const Tile& a, const Tile& b);  // integers, and truths
+TESSERA_API Tile operator&(const Tile& a, const Tile& b);  // integers and booleans
 TESSERA_API Tile operator|(const Tile& a, const Tile& b);
 TESSERA_API Tile operator^(const Tile& a, const Tile& b);
 TESSERA_API Tile operator~(const Tile& a);
-TESSERA_API Tile operator!(const Tile& a);  // truths
+TESSERA_API Tile operator!(const Tile& a);  // booleans
 TESSERA_API Tile operator<<(const Tile& a, const Tile& b);
 TESSERA_API Tile operator>>(const Tile& a, const Tile& b);
 
-// Truths, for select.
+// Comparisons yield booleans, for select.
 TESSERA_API Tile operator==(const Tile& a, const Tile& b);
 TESSERA_API Tile operator!=(const Tile& a, const Tile& b);
 TESSERA_API Tile operator<(const Tile& a, const Tile& b);
@@ -129,10 +130,11 @@ TESSERA_API Tile ceil(const Tile& x);
 TESSERA_API Tile round(const Tile& x);  // halves away from zero
 TESSERA_API Tile min(const Tile& a, const Tile& b);
 TESSERA_API Tile max(const Tile& a, const Tile& b);
-TESSERA_API Tile fma(const Tile& a, const Tile& b, const Tile& c);  // a * b + c; rounded in between or not
+TESSERA_API Tile fma(const Tile& a, const Tile& b,
+                     const Tile& c);  // a * b + c, rounded once or twice, whichever is faster
 
-// To another element type. What does not fit becomes the nearest that does, NaN becomes 0. From floats to integers
-// cast goes towards zero, round_cast to the nearest, halves away from zero.
+// Converts to another element type. In an integer type, out-of-range values saturate and NaN becomes 0. From float to
+// integer, cast truncates and round_cast rounds to the nearest, halves away from zero.
 TESSERA_API Tile cast(const Tile& x, DType to);
 TESSERA_API Tile round_cast(const Tile& x, DType to);
 template <Element T>
@@ -144,32 +146,32 @@ Tile round_cast(const Tile& x) {
   return round_cast(x, dtype_of<T>);
 }
 
-TESSERA_API Tile constant(DType type, const Tile& number);  // an element of this type
+TESSERA_API Tile constant(DType type, const Tile& number);  // rank 0, of this type
 template <Element T>
 Tile constant(T number) {
   return constant(dtype_of<T>, number);
 }
-TESSERA_API Tile iota(const Indices& shape, int axis);  // s64: each point's coordinate along the axis
+TESSERA_API Tile iota(const Indices& shape, int axis);  // s64: each element's index along the axis
 TESSERA_API Tile broadcast(const Tile& x, const Indices& shape);
 TESSERA_API Tile reshape(const Tile& x, const Indices& shape);  // the same elements in row-major order
 TESSERA_API Tile transpose(const Tile& x);                      // the last two axes
 TESSERA_API Tile transpose(const Tile& x, const std::vector<int>& axes);
-// The part of x that begins at `start`; what is outside of x is 0.
+// The part of x that starts at `start`; 0 outside x.
 TESSERA_API Tile slice(const Tile& x, const Indices& start, const Indices& shape);
 
-// Along an axis (negative: from the end), which stays with extent 1.
+// Reductions along an axis (negative: from the end), which remains with extent 1.
 TESSERA_API Tile reduce_sum(const Tile& x, int axis);
 TESSERA_API Tile reduce_product(const Tile& x, int axis);
 TESSERA_API Tile reduce_max(const Tile& x, int axis);
 TESSERA_API Tile reduce_min(const Tile& x, int axis);
-TESSERA_API Tile argmax(const Tile& x, int axis);  // s64: where the greatest is first
+TESSERA_API Tile argmax(const Tile& x, int axis);  // s64: index of the first maximum
 
-// sum[m,n] + a[m,k] * b[k,n]; more axes in front are a batch.
+// Matrix product: sum[m,n] + a[m,k] * b[k,n]. Leading axes are batches.
 TESSERA_API Tile mma(const Tile& a, const Tile& b, const Tile& sum);
 
 TESSERA_API Index ceil_div(const Index& a, const Index& b);
 
-// A buffer that the kernel reads, of any type.
+// A buffer that the kernel reads. In<T> below also fixes its type.
 class TESSERA_API Input {
  public:
   explicit Input(int number) noexcept : number_(number) {}
@@ -178,10 +180,10 @@ class TESSERA_API Input {
   int rank() const;
   Index dim(int axis) const;
 
-  // The tile of this extent at these tile coordinates, that is, from coordinate * extent on.
+  // The tile of these extents at these tile coordinates: it starts at coordinate * extent along each axis.
   Tile load(const Indices& extent, const Indices& coordinates, Border border = Border::zero) const;
-  // The elements at these indices, one tile of s64 for each axis, which meet as operands do. With a step the border
-  // takes the last axis as groups of so many elements: of [H,W*3] with step 3 it repeats pixels, not channels.
+  // Gathers the elements at these indices: one s64 tile per axis, broadcast together. With a step, the border rule
+  // treats the last axis as groups of that many elements: on [H,W*3] with step 3 it repeats pixels, not channels.
   Tile at(const Indices& indices, Border border = Border::zero, int step = 1) const;
 
  private:
@@ -189,7 +191,7 @@ class TESSERA_API Input {
   int number_;
 };
 
-// The buffer that the kernel writes, of any type.
+// The buffer that the kernel writes. Out<T> below also fixes its type.
 class TESSERA_API Output {
  public:
   explicit Output(int number = 0) noexcept : number_(number) {}
@@ -198,12 +200,12 @@ class TESSERA_API Output {
   int rank() const;
   Index dim(int axis) const;       // of the whole output
   Index tile_dim(int axis) const;  // of the tile
-  Index block(int axis) const;     // which tile
-  // s64: where each point of the tile is in the output along the axis. Its other extents are 1. Widened: also that many
-  // points before and after the tile, for the surroundings of points.
+  Index block(int axis) const;     // the tile's coordinate
+  // s64: the output index along the axis of each element of the tile; the other extents are 1. `before` and `after`
+  // extend it by that many elements on either side, for stencils.
   Tile index(int axis, int before = 0, int after = 0) const;
 
-  // What the tile becomes, once in a kernel. Points outside of the output are left out.
+  // Writes the tile. Called once per kernel. Elements outside the output are masked.
   void store(const Tile& value) const;
 
  private:
@@ -211,12 +213,12 @@ class TESSERA_API Output {
   int number_;
 };
 
-// The part of x that belongs to z's tile. x's shape must be z's, or broadcast to it as in NumPy.
+// The part of x at the indices of z's tile. x must have z's shape or broadcast to it.
 TESSERA_API Tile load_like(const Input& x, const Output& z);
-// The same moved by an offset for each axis of z: the point p is x[p + offset]. The step is that of Input::at.
+// The same, shifted by an offset for each axis of z: element p is x[p + offset]. For `step` see Input::at.
 TESSERA_API Tile load_shifted(const Input& x, const Output& z, const Indices& offset, Border border = Border::zero,
                               int step = 1);
-// A tile of z's type and tile shape.
+// A tile with z's type and tile shape, filled with a number.
 TESSERA_API Tile full_like(const Output& z, const Tile& number);
 inline Tile zeros_like(const Output& z) { return full_like(z, 0); }
 
@@ -235,8 +237,8 @@ struct Name {
 
 }  // namespace detail
 
-// Runs the body `count` times; what it returns is what it gets the next time, and in the end the result. Several values
-// go as a std::tuple of Tiles.
+// Runs the body `count` times and returns its last result. The body takes the iteration's number and the previous
+// result, at first `initial`. To carry several values, use a std::tuple of Tiles.
 //
 //   tile::loop(n, zeros_like(z), [&](tile::Index k, auto sum) { return sum + …; })
 template <class Body>
@@ -263,8 +265,8 @@ std::tuple<std::conditional_t<true, Tile, T>...> loop(const Index& count, const 
   }));
 }
 
-// The parameters of a kernel's lambda: one Out, any number of In and Scalar. Inputs are given in the order in which
-// they stand; a scalar is a parameter of the call, by its name.
+// The parameters of a kernel's lambda: one Out and any number of In and Scalar. A call passes the inputs in this order,
+// and scalars as named parameters.
 template <Element T>
 struct Out : Output {
   using Output::Output;
@@ -285,10 +287,10 @@ struct Parameter {
   std::string name;  // of a scalar
 };
 
-// A kernel: a shared handle. Any thread may use it.
+// A kernel. A shared handle that any thread may use.
 class TESSERA_API Kernel {
  public:
-  // What `body` does is write one program down; it may be called at any time, from any thread.
+  // `body` records the program. It may be called at any time, from any thread.
   Kernel(std::string_view name, std::vector<Parameter> parameters, std::function<void()> body);
 
   const std::string& name() const noexcept;
@@ -300,18 +302,19 @@ class TESSERA_API Kernel {
   std::shared_ptr<const State> state_;
 };
 
-// A kernel that knows the types of its parameters: what operations (operation.hpp) are made of.
+// A kernel with typed parameters, which operations (operation.hpp) can be built from.
 template <class... Param>
 class KernelOf : public Kernel {
  public:
   using Kernel::Kernel;
 
-  // The operation that runs it on the values of these operations, one for each parameter, and gives its output.
+  // Returns the operation that runs the kernel on the results of these operations, one per parameter, and yields its
+  // output.
   //
   //   Tensor<float> z = co_await add(zeros<float>({32, 32}), x, y);
   template <class... Op>
   auto operator()(Op&&... operations) const;
-  // With so many tiles along each axis of the output, instead of those that the output is partitioned into.
+  // Sets the number of tiles along each axis of the output, overriding its partition.
   GridKernel<Param...> grid(const Shape& counts) const;
 };
 
@@ -335,7 +338,7 @@ struct Traits<Scalar<T, name>> {
 template <class P>
 concept KernelParameter = requires { Traits<P>::parameter(); };
 
-// The number of the first `i` parameters that are of the same kind: what a handle is made from.
+// For each parameter, its index among those of the same kind.
 template <class... P>
 constexpr auto numbers() {
   constexpr std::array<int, sizeof...(P)> kinds = {
@@ -363,7 +366,7 @@ auto from_call_operator(std::string_view name, F body, R (Class::*)(P...) const)
 
 }  // namespace detail
 
-// Inputs are numbered from 0 in the order in which they stand in the lambda's parameters.
+// Makes a kernel of a lambda; see the top of this file.
 template <class F>
 auto kernel(std::string_view name, F body) {
   return detail::from_call_operator(name, std::move(body), &F::operator());

@@ -4,16 +4,17 @@
 
 #include <filesystem>
 
-// A record of every command, in the JSON format of Chrome's chrome://tracing and of ui.perfetto.dev: when it was
-// queued, started and ended, on which worker, its kernel, its bytes, and the commands it waited for.
+// Records every command in the JSON format of chrome://tracing and ui.perfetto.dev: when it was queued, started and
+// finished, on which worker, its kernel, its bytes, and the commands it waited for.
 //
-// TESSERA_TRACE=file.json in the environment traces the whole process. Off, it costs one load a command.
+// TESSERA_TRACE=file.json in the environment traces the whole process. When off, tracing costs one load per command.
 namespace tessera::trace {
 
-// Begins to record, and ends a record that is going on. Errc::io_error if the file cannot be written: then the record
-// before it goes on.
+// Starts a trace, ending the current one. Throws Errc::io_error if the file cannot be written; the current trace then
+// continues.
 TESSERA_API void start(const std::filesystem::path& file);
-// Ends the record and completes the file; does nothing if there is none. Errc::io_error if not all could be written.
+// Ends the trace and completes the file; does nothing if there is none. Throws Errc::io_error if the file could not be
+// written completely.
 TESSERA_API void stop();
 TESSERA_API bool is_on() noexcept;
 

@@ -16,12 +16,12 @@ namespace detail {
 [[noreturn]] TESSERA_API void throw_does_not_fit(double value, DType dtype);
 }
 
-// Contiguous memory with elements: std::vector<float>, std::span<const float>, float[3].
+// Contiguous elements: std::vector<float>, std::span<const float>, float[3].
 template <class R>
 concept ElementRange = std::ranges::contiguous_range<R> && Element<std::ranges::range_value_t<R>>;
 
-// The values of an argument, as in buffer<float>({1, 2, 3}, …): in braces, or anything contiguous, which it borrows.
-// A value in braces that T cannot hold is Errc::overflow: buffer<std::uint8_t>({300}).
+// The values of a call such as buffer<float>({1, 2, 3}, …): in braces, or any contiguous range, which it borrows.
+// A value in braces that T cannot represent throws Errc::overflow: buffer<std::uint8_t>({300}).
 template <Element T>
 class Values {
  public:
@@ -47,7 +47,7 @@ class Values {
   template <class V>
   static T checked(V value) {
     if constexpr (std::is_integral_v<T>) {
-      const auto number = static_cast<long double>(value);  // holds every integer of 64 bits
+      const auto number = static_cast<long double>(value);  // holds every 64-bit integer
       const bool fits = number >= static_cast<long double>(std::numeric_limits<T>::min()) &&
                         number <= static_cast<long double>(std::numeric_limits<T>::max()) &&
                         static_cast<long double>(static_cast<T>(value)) == number;

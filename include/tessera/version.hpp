@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-// The version of the library that is running, such as "0.1.0".
+// The version of the loaded library, such as "0.1.0".
 TESSERA_API std::string_view version() noexcept;
 
 }  // namespace tessera

@@ -29,7 +29,7 @@ DType dtype_from_string(std::string_view name) {
     if (name == to_string(dtype)) return dtype;
   }
   throw Error(Errc::invalid_argument,
-              core::text("'", name, "' is no element type; there are f32, f64, s32, s64, u32, u8"));
+              core::text("'", name, "' is not an element type; use f32, f64, s32, s64, u32 or u8"));
 }
 
 }  // namespace tessera

@@ -90,14 +90,14 @@ Fault fault(Errc code) noexcept {
 
 namespace {
 
-std::string whole_story(const detail::Failure& failure) {
-  std::string story = failure.message;
+std::string with_causes(const detail::Failure& failure) {
+  std::string text = failure.message;
   for (const detail::Failure* link = &failure; link->cause; link = link->cause.get()) {
-    if (link->left_out != 0) story += " (" + std::to_string(link->left_out) + " causes between left out)";
-    story += "; caused by: ";
-    story += link->cause->message;
+    if (link->left_out != 0) text += " (" + std::to_string(link->left_out) + " causes omitted)";
+    text += "; caused by: ";
+    text += link->cause->message;
   }
-  return story;
+  return text;
 }
 
 }  // namespace
@@ -106,7 +106,7 @@ Error::Error(Errc code, std::string message)
     : Error(std::make_shared<const detail::Failure>(detail::Failure{code, std::move(message), nullptr})) {}
 
 Error::Error(std::shared_ptr<const detail::Failure> failure)
-    : failure_(std::move(failure)), text_(std::make_shared<const std::string>(whole_story(*failure_))) {}
+    : failure_(std::move(failure)), text_(std::make_shared<const std::string>(with_causes(*failure_))) {}
 
 Errc Error::code() const noexcept { return failure_->code; }
 const char* Error::what() const noexcept { return text_->c_str(); }

@@ -8,12 +8,12 @@ namespace tessera::core {
 
 namespace {
 
-// A chain grows to twice of what it keeps before it is cut, so that cutting costs little for each failure.
+// A chain grows to twice its length before it is shortened, so that the cost per failure stays low.
 constexpr unsigned kept_links = 32;
 constexpr unsigned longest_chain = 2 * kept_links;
 
-// The newest links, then the root.
-FailurePtr cut(const FailurePtr& newest) {
+// Keeps the newest links and the root.
+FailurePtr shortened(const FailurePtr& newest) {
   std::vector<const detail::Failure*> links;
   FailurePtr root = newest;
   std::size_t left_out = 0;
@@ -36,7 +36,7 @@ FailurePtr cut(const FailurePtr& newest) {
 }  // namespace
 
 FailurePtr make_failure(std::string message, FailurePtr cause) {
-  if (cause->depth >= longest_chain) cause = cut(cause);
+  if (cause->depth >= longest_chain) cause = shortened(cause);
   const Errc code = cause->code;
   const unsigned depth = cause->depth + 1;
   return std::make_shared<const detail::Failure>(detail::Failure{code, std::move(message), std::move(cause), depth});

@@ -13,8 +13,8 @@ inline FailurePtr make_failure(Errc code, std::string message) {
   return std::make_shared<const detail::Failure>(detail::Failure{code, std::move(message), nullptr});
 }
 
-// A failure because of another one; it keeps the code of the root. A long chain keeps at least its newest 32 links and
-// its root, so that a million dependent failures neither fill memory nor overflow the stack.
+// A failure caused by another one, with the code of the root. Long chains keep at least their newest 32 links and the
+// root, so that a million dependent failures neither exhaust memory nor overflow the stack.
 FailurePtr make_failure(std::string message, FailurePtr cause);
 
 }  // namespace tessera::core

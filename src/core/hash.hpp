@@ -9,8 +9,7 @@
 
 namespace tessera::core {
 
-// Names contents: equal for equal bytes, and for others only by a chance of 1 in 2^64 among 2^32 of them. No protection
-// against someone who looks for two that are equal.
+// Identifies contents: among 2^32 different ones, the chance that any two collide is 1 in 2^64. Not cryptographic.
 struct Hash128 {
   std::uint64_t high = 0;
   std::uint64_t low = 0;
@@ -34,7 +33,7 @@ inline std::uint64_t finish(std::uint64_t word) noexcept {
 
 }  // namespace hash_detail
 
-// MurmurHash3 of Austin Appleby, the 128-bit one for 64-bit machines.
+// MurmurHash3 by Austin Appleby, x64, 128 bits.
 inline Hash128 hash128(std::span<const std::byte> bytes, std::uint64_t seed = 0) noexcept {
   using namespace hash_detail;
   std::uint64_t high = seed;

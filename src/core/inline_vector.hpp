@@ -8,12 +8,12 @@
 
 namespace tessera::core {
 
-// A vector of plain values whose first N need no allocation.
+// A vector of trivially copyable values, the first N of which need no allocation.
 template <class T, std::size_t N>
   requires std::is_trivially_copyable_v<T>
 class InlineVector {
  public:
-  // The room for values stays unset: setting it would be a tenth of the cost of a small command.
+  // Leaves inline_ uninitialised: setting it would be a tenth of the cost of a small command.
   InlineVector() noexcept {}  // NOLINT(modernize-use-equals-default)
 
   void push_back(T value) {
@@ -33,7 +33,7 @@ class InlineVector {
     }
     size_ = count;
   }
-  // Keeps the room of longer lists.
+  // Keeps the capacity.
   void clear() noexcept { size_ = 0; }
   void shrink(std::size_t size) noexcept {
     if (size_ > N && size <= N) {

@@ -26,7 +26,7 @@ std::string to_string(const Value& value) {
   if (value.is_bool()) return value.boolean() ? "true" : "false";
   if (value.is_integer()) return std::to_string(value.integer());
   if (value.is_number()) {
-    char digits[32];  // the shortest that reads back the same
+    char digits[32];  // the shortest text that reads back as the same number
     return {digits, std::to_chars(std::begin(digits), std::end(digits), value.number()).ptr};
   }
   if (value.is_string()) return core::text('"', value.string(), '"');
@@ -65,7 +65,7 @@ Params::~Params() {
   if (items_ != inline_items()) std::allocator<Param>().deallocate(items_, capacity_);
 }
 
-// Into an empty one.
+// This must be empty.
 void Params::take(Params& other) noexcept {
   if (other.items_ != other.inline_items()) {
     items_ = std::exchange(other.items_, other.inline_items());

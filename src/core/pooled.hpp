@@ -6,7 +6,7 @@
 namespace tessera::core {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr bool pools_objects = false;  // they would not see what is used after its end
+inline constexpr bool pools_objects = false;  // pooling would hide uses after free
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
 inline constexpr bool pools_objects = false;
@@ -17,9 +17,9 @@ inline constexpr bool pools_objects = true;
 inline constexpr bool pools_objects = true;
 #endif
 
-// A base of types that are made often: new takes the memory of those that this thread has deleted. The C library's own
-// lists are short, and do not serve memory that is aligned more than usual, which made that half of the cost of a small
-// buffer.
+// A base for types that are created often: new reuses the memory of objects that this thread has deleted. The C
+// library's own free lists are short and not used for over-aligned memory, which made allocation half of the cost of a
+// small buffer.
 template <class T>
 class Pooled {
  public:
@@ -54,7 +54,7 @@ class Pooled {
     Free* first = nullptr;
     std::size_t count = 0;
     ~List() {
-      is_over = true;
+      has_ended = true;
       while (first) {
         Free* next = first->next;
         ::operator delete(static_cast<void*>(first), std::align_val_t(alignof(T)));
@@ -62,9 +62,9 @@ class Pooled {
       }
     }
   };
-  static inline thread_local bool is_over = false;  // the thread is at its end
+  static inline thread_local bool has_ended = false;  // the thread is exiting
   static List* here() noexcept {
-    if (is_over) return nullptr;
+    if (has_ended) return nullptr;
     thread_local List list;
     return &list;
   }

@@ -9,7 +9,7 @@ namespace tessera::core {
 
 namespace {
 
-// Never destroyed: the end of the process comes from any side.
+// Never destroyed: any thread may end the process.
 struct Functions {
   std::mutex mutex;
   std::vector<void (*)() noexcept> all;
@@ -24,7 +24,7 @@ struct MainThread {
   const pid_t process = getpid();
 
   ~MainThread() {
-    if (getpid() != process) return;  // a child that fork() made has none of the threads to wait for
+    if (getpid() != process) return;  // after fork() the child has no threads to wait for
     std::vector<void (*)() noexcept> all;
     {
       const std::scoped_lock lock(Functions::instance().mutex);

@@ -1,17 +1,17 @@
 #pragma once
 
-// What has to be over before the process is taken apart.
+// Work that must finish before the process is torn down.
 //
-// A compiler that is at work while the process ends may have registered handlers of exit() later than anybody who waits
-// for it: they are called first, and take it down under its own feet. But before any handler exit() destroys the
-// thread_local objects of the thread that calls it, and those of the main thread go at no other time.
+// A compiler running while the process exits may have registered its atexit handlers after ours, so they run first and
+// tear it down while it works. But before any handler, exit() destroys the thread_local objects of the calling thread,
+// and the main thread's are destroyed at no other time.
 namespace tessera::core {
 
-// From now on functions are called when the main thread ends the process. Does nothing on other threads: whoever opens
-// a device says it.
+// Makes the functions below run when the main thread ends the process. Does nothing on other threads; every call that
+// opens a device calls it.
 void watch_main_thread();
 
-// Calls it then, once however often this is said. Any thread.
+// Registers a function, once however often it is passed. Thread-safe.
 void before_handlers_of_exit(void (*function)() noexcept);
 
 }  // namespace tessera::core

@@ -4,8 +4,8 @@
 
 namespace tessera::core {
 
-// A small generator (SplitMix64) for orders and faults: the same numbers from the same seed everywhere, which the
-// standard's distributions do not promise.
+// A small random number generator (SplitMix64) for simulated schedules and faults. The same seed yields the same
+// numbers everywhere, which the standard distributions do not guarantee.
 class Random {
  public:
   explicit Random(std::uint64_t seed) noexcept : state_(seed) {}
@@ -16,7 +16,7 @@ class Random {
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
     return z ^ (z >> 31);
   }
-  // Below `end`, which must not be 0.
+  // In [0, end); `end` must not be 0.
   std::uint64_t below(std::uint64_t end) noexcept { return next() % end; }
   // In [0, 1).
   double fraction() noexcept { return static_cast<double>(next() >> 11) * 0x1p-53; }

@@ -13,8 +13,8 @@ inline void pause() noexcept {
 #endif
 }
 
-// For sections of some tens of nanoseconds: a std::mutex that meets another thread costs a system call, many times
-// that. A waiter gives its core away when the owner seems to have lost its own.
+// For critical sections of some tens of nanoseconds: a contended std::mutex costs a system call, many times that. A
+// waiter yields its core when the owner seems to have been preempted.
 class SpinLock {
  public:
   void lock() noexcept {

@@ -10,7 +10,7 @@ namespace {
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-// Levenshtein's distance: how many letters to insert, delete or replace; upper and lower case are alike.
+// Levenshtein distance: letters to insert, delete or replace, ignoring case.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
@@ -26,7 +26,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row[b.size()];
 }
 
-constexpr std::size_t longest_name = 64;  // a longer one is no typing error, and would be slow to compare
+constexpr std::size_t longest_name = 64;  // a longer one is not a typo, and slow to compare
 
 }  // namespace
 
@@ -36,7 +36,7 @@ std::string_view nearest(std::string_view name, std::span<const std::string_view
   std::size_t best_distance = std::max<std::size_t>(2, name.size() / 3) + 1;
   for (std::string_view candidate : candidates) {
     std::size_t distance = edit_distance(name, candidate);
-    // "add" means "elementwise_add" although it is many letters away, and "kernel_size" means "kernel".
+    // "add" suggests "elementwise_add" although it is many letters away, and "kernel_size" suggests "kernel".
     const bool is_part = name.size() >= 3 && candidate.find(name) != std::string_view::npos;
     if (is_part || (candidate.size() >= 3 && name.starts_with(candidate)))
       distance = std::min<std::size_t>(distance, 2);

@@ -8,19 +8,19 @@
 
 namespace tessera::core {
 
-// One string of several printable things.
+// Concatenates printable values.
 template <class... Part>
 std::string text(const Part&... parts) {
   std::ostringstream stream;
-  stream.imbue(std::locale::classic());  // the same text under every global locale
+  stream.imbue(std::locale::classic());  // independent of the global locale
   (stream << ... << parts);
   return std::move(stream).str();
 }
 
-// The candidate that looks most like `name`; empty if none is near enough to be a typing error.
+// The candidate most similar to `name`; empty if none is close enough for `name` to be a typo of it.
 std::string_view nearest(std::string_view name, std::span<const std::string_view> candidates);
 
-// ", did you mean 'relu'?", or nothing.
+// ", did you mean 'relu'?", or an empty string.
 std::string suggestion(std::string_view name, std::span<const std::string_view> candidates);
 
 }  // namespace tessera::core

@@ -32,27 +32,27 @@ constexpr Backend gpu_backends[] = {
     {"gles", gpu::gles_devices, gpu::open_gles},
 };
 
-// A device of a backend, the first one being number 0.
-struct Wish {
+// A device of a backend, numbered from 0.
+struct DeviceName {
   const Backend* backend;
   std::size_t number;
 };
 
-// "vulkan", "vulkan:1"; none if it is no such name.
-std::optional<Wish> wish_of(std::string_view name) {
+// Parses "vulkan" or "vulkan:1"; nullopt if it is neither.
+std::optional<DeviceName> parse_name(std::string_view name) {
   const std::string_view kind = name.substr(0, name.find(':'));
   const auto* const backend = std::ranges::find(gpu_backends, kind, &Backend::name);
   if (backend == std::end(gpu_backends)) return std::nullopt;
-  if (kind == name) return Wish{backend, 0};
+  if (kind == name) return DeviceName{backend, 0};
   const std::string_view digits = name.substr(kind.size() + 1);
   std::size_t number = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
-  return Wish{backend, number};
+  return DeviceName{backend, number};
 }
 
-std::string name_of(const Wish& wish) {
-  return wish.number == 0 ? std::string(wish.backend->name) : core::text(wish.backend->name, ":", wish.number);
+std::string to_string(const DeviceName& name) {
+  return name.number == 0 ? std::string(name.backend->name) : core::text(name.backend->name, ":", name.number);
 }
 
 }  // namespace
@@ -68,7 +68,7 @@ std::vector<DeviceInfo> list_devices() {
   for (const Backend& backend : gpu_backends) {
     std::size_t number = 0;
     for (DeviceInfo& info : backend.devices()) {
-      info.backend = name_of({&backend, number++});
+      info.backend = to_string({&backend, number++});
       all.push_back(std::move(info));
     }
   }
@@ -77,16 +77,16 @@ std::vector<DeviceInfo> list_devices() {
 
 std::unique_ptr<Driver> open_driver(std::string_view backend) {
   if (backend == "cpu") return make_cpu_driver();
-  const std::optional<Wish> wish = wish_of(backend);
-  if (!wish || wish->number >= wish->backend->devices().size()) return nullptr;
-  std::unique_ptr<gpu::Api> api = wish->backend->open(wish->number);
+  const std::optional<DeviceName> name = parse_name(backend);
+  if (!name || name->number >= name->backend->devices().size()) return nullptr;
+  std::unique_ptr<gpu::Api> api = name->backend->open(name->number);
   gpu::warm_up(*api);
-  return gpu::make_gpu_driver(std::move(api), name_of(*wish));
+  return gpu::make_gpu_driver(std::move(api), to_string(*name));
 }
 
 std::string usual_name(std::string_view backend) {
-  const std::optional<Wish> wish = wish_of(backend);
-  return wish ? name_of(*wish) : std::string(backend);
+  const std::optional<DeviceName> name = parse_name(backend);
+  return name ? to_string(*name) : std::string(backend);
 }
 
 std::string full_name(const DeviceInfo& info) { return core::text(info.name, " (", info.backend, ")"); }

@@ -9,26 +9,26 @@
 
 namespace tessera::kernels {
 
-// While it lives, what this thread's plans find wrong with types and shapes is kept here, and they go on as far as they
-// can, instead of throwing the first of it: for whoever tells all at once. Such a plan is good for nothing else.
-class Complaints {
+// Collects every type and shape error of the lowerings that run on this thread during its lifetime, instead of letting
+// the first one throw: a pipeline reports all of its errors at once. A lowering with errors must not be used.
+class Diagnostics {
  public:
-  Complaints() noexcept;
-  ~Complaints();
-  Complaints(const Complaints&) = delete;
-  Complaints& operator=(const Complaints&) = delete;
+  Diagnostics() noexcept;
+  ~Diagnostics();
+  Diagnostics(const Diagnostics&) = delete;
+  Diagnostics& operator=(const Diagnostics&) = delete;
 
-  void add(Error complaint) { all_.push_back(std::move(complaint)); }
-  const std::vector<Error>& all() const noexcept { return all_; }
+  void add(Error error) { errors_.push_back(std::move(error)); }
+  const std::vector<Error>& errors() const noexcept { return errors_; }
 
-  // Inputs whose type and shape have both been told.
-  void add_told(std::size_t input) { told_.push_back(input); }
-  bool is_told(std::size_t input) const { return std::ranges::find(told_, input) != told_.end(); }
+  // Inputs whose type and shape have been reported already.
+  void mark_reported(std::size_t input) { reported_.push_back(input); }
+  bool is_reported(std::size_t input) const { return std::ranges::find(reported_, input) != reported_.end(); }
 
  private:
-  Complaints* const outer_;
-  std::vector<Error> all_;
-  std::vector<std::size_t> told_;
+  Diagnostics* const outer_;
+  std::vector<Error> errors_;
+  std::vector<std::size_t> reported_;
 };
 
 }  // namespace tessera::kernels

@@ -45,17 +45,17 @@ constexpr Symbol comparisons[] = {{"<=", Operation::le}, {">=", Operation::ge}, 
                                   {"!=", Operation::ne}, {"<", Operation::lt},  {">", Operation::gt}};
 constexpr Symbol sums[] = {{"+", Operation::add}, {"-", Operation::sub}};
 constexpr Symbol products[] = {{"*", Operation::mul}, {"/", Operation::div}, {"%", Operation::rem}};
-// Longer ones first.
+// Longest first.
 constexpr std::string_view symbols[] = {"**", "<=", ">=", "==", "!=", "<", ">", "+", "-",
                                         "*",  "/",  "%",  "(",  ")",  ",", "?", ":"};
 
-constexpr int deepest = 200;  // brackets in brackets: the parser calls itself
+constexpr int max_depth = 200;  // the parser is recursive
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-// One character, which in UTF-8 may be several bytes: all but the first begin with the bits 10.
+// The first character, which in UTF-8 may be several bytes: all but the first start with the bits 10.
 std::string_view first_character(std::string_view text) {
   std::size_t size = 1;
   while (size < text.size() && (static_cast<unsigned char>(text[size]) & 0xc0) == 0x80) ++size;
@@ -97,7 +97,7 @@ class Parser {
   void sum() { chain(sums, &Parser::product); }
   void product() { chain(products, &Parser::unary); }
   void unary();
-  bool least();
+  bool accept_min_s64();
   void power();
   void primary();
   void number();
@@ -113,12 +113,12 @@ class Parser {
   std::span<const std::string> inputs_;
   std::span<const std::string> params_;
   std::string_view token_;  // empty: the end
-  std::size_t at_ = 0;      // where it begins
+  std::size_t at_ = 0;      // its position
   int depth_ = 0;
   Expression result_;
 };
 
-// The line of the text with a mark below the place.
+// Shows the offending line with a mark below the position.
 void Parser::fail(std::size_t at, std::string_view what) const {
   const std::size_t before = source_.substr(0, at).rfind('\n');
   const std::size_t begin = before == std::string_view::npos ? 0 : before + 1;
@@ -144,8 +144,8 @@ void Parser::advance() {
   } else {
     const auto symbol = std::ranges::find_if(symbols, [&](std::string_view s) { return rest.starts_with(s); });
     if (symbol == std::end(symbols))
-      fail(at_,
-           text("unexpected character '", first_character(rest), "'", rest[0] == '^' ? ", a power is x ** y" : ""));
+      fail(at_, text("unexpected character '", first_character(rest), "'",
+                     rest[0] == '^' ? "; for a power write x ** y" : ""));
     token_ = rest.substr(0, symbol->size());
   }
 }
@@ -156,7 +156,7 @@ void Parser::operation(Operation operation) {
 }
 
 void Parser::expression() {
-  if (++depth_ > deepest) fail(at_, "too many things inside of each other");
+  if (++depth_ > max_depth) fail(at_, "nested too deeply");
   comparison();
   if (accept("?")) {
     expression();
@@ -175,7 +175,7 @@ void Parser::comparison() {
   advance();
   sum();
   operation(symbol->operation);
-  if (find() != std::end(comparisons)) fail(at_, "comparisons do not chain, use brackets");
+  if (find() != std::end(comparisons)) fail(at_, "comparisons do not chain; use parentheses");
 }
 
 void Parser::chain(std::span<const Symbol> operators, void (Parser::*part)()) {
@@ -191,12 +191,12 @@ void Parser::chain(std::span<const Symbol> operators, void (Parser::*part)()) {
 
 void Parser::unary() {
   if (!accept("-")) return power();
-  if (least()) return;
-  if (++depth_ > deepest) fail(at_, "too many things inside of each other");
+  if (accept_min_s64()) return;
+  if (++depth_ > max_depth) fail(at_, "nested too deeply");
   const std::size_t begin = result_.items.size();
   unary();
   --depth_;
-  // -1 is a number itself, so that types without negative numbers see that it does not fit.
+  // -1 becomes one number, so that it is seen not to fit unsigned types.
   Expression::Item& first = result_.items[begin];
   const bool is_number = begin + 1 == result_.items.size() && first.kind == Expression::Item::Kind::number;
   if (!is_number || first.integer == std::numeric_limits<std::int64_t>::min()) return operation(Operation::neg);
@@ -204,16 +204,16 @@ void Parser::unary() {
   first.integer = -first.integer;
 }
 
-// The least of s64, which is a number of its own only with its sign. A power comes before the sign.
-bool Parser::least() {
+// -2^63, which fits s64 only with its sign. A power binds tighter than the sign.
+bool Parser::accept_min_s64() {
   constexpr std::string_view digits = "9223372036854775808";
   if (token_ != digits) return false;
-  const std::size_t behind = source_.find_first_not_of(" \t\n\r", at_ + digits.size());
-  if (behind != std::string_view::npos && source_.substr(behind).starts_with("**")) return false;
+  const std::size_t next = source_.find_first_not_of(" \t\n\r", at_ + digits.size());
+  if (next != std::string_view::npos && source_.substr(next).starts_with("**")) return false;
   result_.items.push_back({.kind = Expression::Item::Kind::number,
                            .number = -0x1p63,
                            .integer = std::numeric_limits<std::int64_t>::min(),
-                           .is_whole = true});
+                           .is_integer = true});
   advance();
   return true;
 }
@@ -221,7 +221,7 @@ bool Parser::least() {
 void Parser::power() {
   primary();
   if (!accept("**")) return;
-  if (++depth_ > deepest) fail(at_, "too many things inside of each other");
+  if (++depth_ > max_depth) fail(at_, "nested too deeply");
   unary();
   --depth_;
   operation(Operation::pow);
@@ -244,13 +244,13 @@ void Parser::number() {
   double value = 0;
   if (std::from_chars(token_.data(), token_.data() + token_.size(), value).ec != std::errc())
     fail(at_, text("the number ", token_, " is too large or too small"));
-  // 2.0 is no whole number: x / 2.0 means the half.
+  // 2.0 does not count as an integer: x / 2.0 means half of x.
   std::int64_t integer = 0;
   const auto [end, error] = std::from_chars(token_.data(), token_.data() + token_.size(), integer);
-  const bool is_whole = end == token_.data() + token_.size() && error == std::errc();
-  result_.is_for_integers = result_.is_for_integers && is_whole;
+  const bool is_integer = end == token_.data() + token_.size() && error == std::errc();
+  result_.is_for_integers = result_.is_for_integers && is_integer;
   result_.items.push_back(
-      {.kind = Expression::Item::Kind::number, .number = value, .integer = integer, .is_whole = is_whole});
+      {.kind = Expression::Item::Kind::number, .number = value, .integer = integer, .is_integer = is_integer});
   advance();
 }
 
@@ -292,7 +292,7 @@ void Parser::fail_unknown(std::string_view name, std::size_t at, bool is_called)
   }
   const bool is_value =
       std::ranges::find(inputs_, name) != inputs_.end() || std::ranges::find(params_, name) != params_.end();
-  if (is_called && is_value) fail(at, text("'", name, "' is no function; a product needs a *"));
+  if (is_called && is_value) fail(at, text("'", name, "' is not a function; to multiply, write *"));
   fail(at, text("unknown name '", name, "'", core::suggestion(name, names)));
 }
 

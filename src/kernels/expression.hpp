@@ -30,7 +30,7 @@ enum class Operation : std::uint8_t {
   fma,
   relu,
   clamp,
-  // Not for integers.
+  // For floats only.
   exp,
   log,
   sqrt,
@@ -45,24 +45,24 @@ enum class Operation : std::uint8_t {
   sigmoid,
 };
 
-// An expression in postfix order: each operation takes what stands last on a stack.
+// An expression in postfix order, to be evaluated with a stack.
 struct Expression {
   struct Item {
     enum class Kind : std::uint8_t { number, input, param, operation };
     Kind kind;
     Operation operation = Operation::neg;
-    int index = 0;  // of an input or a param
+    int index = 0;  // of an input or parameter
     double number = 0;
-    std::int64_t integer = 0;  // of a whole number
-    bool is_whole = false;     // written without a point, and an s64
+    std::int64_t integer = 0;  // if is_integer
+    bool is_integer = false;   // written without a decimal point, and fits s64
   };
   std::vector<Item> items;
-  bool is_for_integers = true;  // whole numbers and operations that integers have, no others
+  bool is_for_integers = true;  // has only integers and operations that support them
 };
 
 bool is_identifier(std::string_view name) noexcept;
 
-// Errc::invalid_kernel that shows where the text is wrong.
+// Throws Errc::invalid_kernel, which points at the error in the text.
 Expression parse(std::string_view kernel, std::string_view source, std::span<const std::string> inputs,
                  std::span<const std::string> params);
 

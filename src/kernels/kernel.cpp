@@ -33,7 +33,7 @@ std::string_view name_of(Kind kind) {
   return "unknown";
 }
 
-// "a number", "an integer": as type_name() says it of values.
+// "a number", "an integer": worded like type_name() of values.
 std::string_view described(Kind kind) {
   switch (kind) {
     case Kind::number:
@@ -78,11 +78,11 @@ bool is_whole(const Value& value) {
   if (value.is_integer()) return true;
   if (!value.is_number()) return false;
   const double number = value.number();
-  // Not by std::trunc, which is a call on processors of twenty years ago, and so here.
+  // Not std::trunc, which without SSE4.1 is a library call.
   return number >= -0x1p63 && number < 0x1p63 && static_cast<double>(static_cast<std::int64_t>(number)) == number;
 }
 
-// A value's number, of whatever kind its parameter is.
+// Converts a value whatever its parameter's kind.
 Argument to_argument(const Value& value) {
   Argument argument;
   argument.value = &value;
@@ -123,7 +123,7 @@ bool is_of_kind(const Value& value, Kind kind) {
   return false;
 }
 
-// Everything but a plain number that is allowed, which bind() handles itself.
+// The slow path of bind(), which handles plain numbers within their range itself.
 void check_value(const Kernel& kernel, const ParamSpec& spec, const Value& value) {
   const auto wrong = [&](std::string_view wanted, std::string_view hint = {}) {
     throw Error(Errc::invalid_parameter, text("[", kernel.name, "] parameter '", spec.name, "' must be ", wanted,
@@ -171,7 +171,7 @@ std::vector<std::int64_t> Argument::integers() const {
 const Argument& Call::operator[](std::string_view param) const {
   const auto found = std::ranges::find(kernel.params, param, &ParamSpec::name);
   if (found == kernel.params.end()) {
-    throw Error(Errc::internal, text("[", kernel.name, "] its plan asks for the parameter '", param, "'"));
+    throw Error(Errc::internal, text("[", kernel.name, "] has no parameter '", param, "', which its lowering uses"));
   }
   return arguments[static_cast<std::size_t>(found - kernel.params.begin())];
 }

@@ -23,38 +23,37 @@ namespace tessera::kernels {
 
 struct Kernel;
 
-// The value of a parameter as a kernel gets it: checked against its ParamSpec.
+// The value of a parameter, checked against its ParamSpec.
 struct Argument {
   double number = 0;
   std::int64_t integer = 0;  // the exact value, if it is a whole number
   bool is_integer = false;
-  bool is_given = false;         // by the caller, not the default
-  const Value* value = nullptr;  // the whole of it, for strings and lists; lives as long as the call is looked at
+  bool is_given = false;         // by the caller; otherwise this is the default
+  const Value* value = nullptr;  // the original value, for strings and lists; borrowed from the caller
 
   bool boolean() const { return value->boolean(); }
   std::string_view string() const { return value->string(); }
-  // Of a list; a single number counts as a list of one.
+  // The items of a list; a single number counts as a list of one.
   std::vector<double> numbers() const;
   std::vector<std::int64_t> integers() const;
 };
 
-// What a launch has for a scalar: the bits of a double for a float, else of an s64.
+// A scalar as a launch passes it: the bits of a double for float types, of an s64 for integer types.
 inline std::uint64_t scalar_bits(DType dtype, const Argument& argument) {
   if (is_float(dtype)) return std::bit_cast<std::uint64_t>(argument.number);
   return static_cast<std::uint64_t>(argument.integer);
 }
 
-// Those of a call; the first few need no allocation.
+// The arguments of a call; the first four need no allocation.
 using Arguments = core::InlineVector<Argument, 4>;
 
-// The parameters that a call is given: some by their names, or all of them, in the kernel's order. Looks at what others
-// hold.
+// The parameters passed to a call: either some by name, or all of them in the kernel's order. A view: it borrows them.
 class Given {
  public:
   Given(const Params& params) noexcept : params_(&params) {}  // NOLINT(google-explicit-constructor)
   explicit Given(std::span<const Value> values) noexcept : values_(values) {}
 
-  const Params* params() const noexcept { return params_; }  // null: in order
+  const Params* params() const noexcept { return params_; }  // null: values() in order
   std::span<const Value> values() const noexcept { return values_; }
   Params named(const Kernel& kernel) const;
 
@@ -64,19 +63,19 @@ class Given {
 };
 
 struct ParamSpec {
-  enum class Kind : std::uint8_t { number, integer, boolean, string, numbers, integers };  // the last two: lists
+  enum class Kind : std::uint8_t { number, integer, boolean, string, numbers, integers };  // the last two are lists
 
   std::string name;
   Kind kind = Kind::number;
   Value default_value;
   std::string documentation;
-  // What a number, or each of a list, may be, both ends included; without limits also NaN and the infinities.
+  // The inclusive range of a number or of each item of a list. Without limits, NaN and infinities are allowed too.
   double min = -std::numeric_limits<double>::infinity();
   double max = std::numeric_limits<double>::infinity();
-  std::vector<std::string> choices = {};  // of a string
-  bool is_required = false;               // there is no default
+  std::vector<std::string> choices = {};  // for strings
+  bool is_required = false;               // has no default
 
-  // Greater than 0 and finite: as limits.
+  // As min and max: greater than 0 and finite.
   static constexpr double above_zero = std::numeric_limits<double>::denorm_min();
   static constexpr double greatest = std::numeric_limits<double>::max();
   bool is_positive() const noexcept { return min == above_zero && max == greatest; }
@@ -86,41 +85,41 @@ struct ParamSpec {
   }
 };
 
-// One operand of a call.
+// The type and shape of an input or output.
 struct Operand {
   DType dtype;
   const Shape* shape;
 };
 
-// One call, its parameters already checked: what a kernel's `plan` looks at.
+// One call with checked parameters: the input of Kernel::lower.
 struct Call {
   const Kernel& kernel;
   std::span<const Operand> inputs;
   Operand output;
   std::span<const Argument> arguments;      // in the order of the kernel's params, defaults included
-  std::span<const std::int64_t> tile = {};  // the tiles that the caller wants: for kernels that see theirs
+  std::span<const std::int64_t> tile = {};  // the tile shape the caller chose, for user kernels that depend on it
 
   const Argument& operator[](std::string_view param) const;
 };
 
-// How a call is done: a program, and what it is run with. Two plans of a kernel with the same types, ranks, extents of
-// 1, fixed extents, tile and variant have the same program, which is compiled once; all else may differ from call to
-// call.
-struct Plan {
-  // The shapes that the program sees: the output's, then the inputs'. They may be other views of the same elements in
-  // the same order: [H,W,4] as [H,W*4].
+// A call lowered to a tile program and the arguments it runs with. Two lowerings of a kernel with the same types,
+// ranks, extents of 1, fixed extents, tile and variant share one compiled program; everything else may differ between
+// calls.
+struct Lowering {
+  // The shapes as the program sees them, output first, then inputs. They may be other views of the same elements in the
+  // same order, such as [H,W*4] for [H,W,4].
   std::vector<Shape> shapes;
-  // The extents (buffer, axis) that the program is made for; extents of 1 are so anyway.
+  // Extents (buffer, axis) that are compiled in as constants. Extents of 1 always are.
   std::vector<std::pair<int, int>> fixed;
-  // What else of the parameters and shapes the body depends on.
+  // Anything else the body depends on: a key, such as "bicubic".
   std::string variant;
-  // Every point depends on the same point of the inputs only (load_like and nothing else that knows of places): axes
-  // may be merged.
+  // Each output element depends only on the input elements at the same index (it uses load_like and no other
+  // index-dependent operation), so axes may be merged.
   bool is_pointwise = false;
-  // For a pointwise plan: while all operands have one type and one shape, the parameters change nothing but the
-  // scalars, each of which is the parameter of its name as it is. Such calls are then planned once for each type.
+  // For a pointwise lowering: as long as all operands have the same type and shape, parameters affect only the scalars,
+  // and each scalar is the parameter of that name. Such calls are lowered once per type.
   bool only_scalars_vary = false;
-  // The body is a user's: whether it is pointwise is found out from the program.
+  // The body is user code: whether it is pointwise is derived from the program.
   bool is_unknown = false;
   // Runtime scalars, in the order of tile::detail::scalar(0), (1), …
   struct Scalar {
@@ -130,27 +129,28 @@ struct Plan {
     std::uint64_t bits() const { return scalar_bits(dtype, value); }
   };
   std::vector<Scalar> scalars;
-  std::vector<std::int64_t> tile;  // if the caller chose it
+  std::vector<std::int64_t> tile;  // if the caller chose one
   ir::Idiom idiom;
-  // Writes the program down with the tile language: tile::Output z; tile::Input x(0); z.store(…).
+  // Records the program in the tile language: tile::Output z; tile::Input x(0); z.store(…).
   std::function<void()> body;
 };
 
-// A kernel by name: what it takes, and how a call of it is done.
+// A kernel: its signature, and how a call of it is lowered.
 struct Kernel {
   std::string name;
   std::vector<std::string> inputs = {};
-  std::size_t optional_inputs = 0;  // how many of the last ones may be left out
+  std::size_t optional_inputs = 0;  // how many trailing inputs may be omitted
   std::vector<ParamSpec> params = {};
-  std::vector<DType> dtypes;  // of the output: what info() tells; `plan` checks
+  std::vector<DType> dtypes;  // of the output, for info(); `lower` does the checking
   std::string documentation;
-  std::vector<std::string> aliases = {};    // its other names
-  std::vector<std::string> nicknames = {};  // names that it has until another kernel takes them
-  // Checks types and shapes and says how it is done. Throws an Error that names the culprit: use the functions below.
-  std::function<Plan(const Call& call)> plan;
+  std::vector<std::string> aliases = {};    // other names
+  std::vector<std::string> nicknames = {};  // other names that users may take for their own kernels
+  // Checks types and shapes and lowers the call. Throws an Error that names the offending operand: use the checks
+  // below.
+  std::function<Lowering(const Call& call)> lower;
 
   // Set by add() and adopt().
-  std::size_t number = 0;               // tells kernels apart; small
+  std::size_t number = 0;               // unique and small
   std::vector<Argument> defaults = {};  // in the order of `params`
   void set_defaults();
 
@@ -158,14 +158,14 @@ struct Kernel {
     if (given > inputs.size() || given + optional_inputs < inputs.size()) [[unlikely]]
       throw_count(given);
   }
-  // The parameters' values, in the order of `params`, with their defaults.
+  // Checks the given parameters and appends all arguments in the order of `params`, defaults included.
   void bind(const Given& given, Arguments& arguments) const;
   KernelInfo info() const;
 
   [[noreturn]] void throw_count(std::size_t given) const;
 };
 
-// "[name] input 0 (x)", "[name] output": the beginning of a message.
+// "[name] input 0 (x)": the start of a message.
 std::string describe_input(const Call& call, std::size_t index);
 // Errc::dtype_mismatch or shape_mismatch: "[relu] input 0 (x) must be f32[4] like the output, got s32[4]".
 void check_same_as_output(const Call& call, std::size_t index);
@@ -173,48 +173,49 @@ void check_dtype(const Call& call, std::size_t index, DType wanted);
 void check_dtype_in(const Call& call, DType given, std::string_view what, std::span<const DType> allowed);
 void check_output_shape(const Call& call, const Shape& wanted);
 void check_output_dtype(const Call& call, DType wanted);
-// Tiles of a call's output: as many axes, of one point at least.
+// The tile must have the output's rank and extents of at least 1.
 void check_tile(const Kernel& kernel, const Operand& output, std::span<const std::int64_t> tile);
 void check_rank(const Call& call, std::size_t index, int least, int most);
 [[noreturn]] void fail(const Call& call, Errc code, std::string_view what);  // "[name] what"
-// The axis 0…rank-1 of a parameter that may be negative; Errc::invalid_parameter.
+// The axis 0…rank-1 given by a parameter, which may count from the end; Errc::invalid_parameter.
 int checked_axis(const Call& call, std::string_view param, int rank);
-// Shapes as they are, no scalars, nothing fixed.
-Plan plain_plan(const Call& call, std::function<void()> body);
-// The plan of an element-wise kernel: the inputs broadcast to the output (NumPy), whose shape must be theirs together.
-Plan pointwise_plan(const Call& call, std::function<void()> body);
+// A lowering with the operands' shapes, no scalars and no fixed extents.
+Lowering plain_lowering(const Call& call, std::function<void()> body);
+// The lowering of an element-wise kernel. The inputs broadcast as in NumPy; the output must have their broadcast shape.
+Lowering pointwise_lowering(const Call& call, std::function<void()> body);
 
-// The kernel of a name or alias; Errc::unknown_kernel with the nearest name. Kernels are never destroyed: a reference
-// stays good, also if another is registered under the name.
+// The kernel with this name or alias; Errc::unknown_kernel, with the nearest name, if there is none. Kernels are never
+// destroyed: a reference stays valid even if the name is registered again.
 const Kernel& find(std::string_view name);
-// All of them, by name.
+// All registered kernels, sorted by name.
 std::vector<const Kernel*> all();
-// Adds a kernel; one that was added before under its name is replaced, a built-in one is not, but for its nicknames:
-// Errc::invalid_argument.
+// Registers a kernel, replacing a user kernel of the same name. Built-in names cannot be replaced
+// (Errc::invalid_argument), only their nicknames.
 const Kernel& add(Kernel kernel);
-// Makes a kernel that has no name in the registry ready for calls.
+// Stores a kernel and makes it callable without registering its name.
 const Kernel& adopt(Kernel kernel);
 
-// The built-in ones, a file each.
+// The built-in kernels, one file per group.
 std::vector<Kernel> elementwise_kernels();
 std::vector<Kernel> reduction_kernels();
 std::vector<Kernel> linear_kernels();
-std::vector<Kernel> making_kernels();
+std::vector<Kernel> generator_kernels();
 std::vector<Kernel> image_filter_kernels();
 std::vector<Kernel> image_color_kernels();
 std::vector<Kernel> image_geometry_kernels();
 
-// Adjacent axes that all of these step through alike become one, and extents of 1 that all have go: for pointwise
-// plans. The first is the output's, to which the others broadcast; all get its rank, at least 1.
+// Merges adjacent axes that all shapes traverse alike and drops axes of extent 1, for pointwise lowerings. The first
+// shape is the output's, to which the others broadcast; all get the same rank, at least 1.
 void merge_axes(std::vector<Shape>& shapes);
 
-// The program of a call's plan, made for buffers of these extents (-1: any). Errc::invalid_kernel.
-ir::Program trace(const Call& call, const Plan& plan, const std::vector<std::vector<std::int64_t>>& dims);
+// Records the program of a lowering for buffers of these extents (-1: any). Throws Errc::invalid_kernel.
+ir::Program trace(const Call& call, const Lowering& lowering, const std::vector<std::vector<std::int64_t>>& dims);
 
-// A kernel of the user's, and one from text. of() is that of calls which name no kernel but bring it: always the same
-// one for a handle and its copies.
+// The kernel of a user's tile kernel, for registration.
 Kernel from_tile_kernel(const tile::Kernel& kernel);
+// The same for calls that pass the tile kernel itself: always the same object for a handle and its copies.
 const Kernel& of(const tile::Kernel& kernel);
+// A kernel from an expression such as "max(x, 0) * scale".
 Kernel from_text(std::string_view name, std::vector<std::string> inputs, std::string_view expression,
                  const Params& params);
 

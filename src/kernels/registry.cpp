@@ -14,7 +14,7 @@ namespace tessera::kernels {
 
 namespace {
 
-// A name for good; what it means may be replaced.
+// A name, kept forever; the kernel behind it may be replaced.
 struct Entry {
   std::string name;
   bool is_built_in = false;
@@ -22,10 +22,11 @@ struct Entry {
   Entry* next = nullptr;  // in its bucket
 };
 
-// Readers take no lock: entries and kernels are never destroyed, and an entry is whole before it hangs in its bucket.
+// Readers take no lock: entries and kernels are never destroyed, and an entry is complete before it is linked into its
+// bucket.
 class Registry {
  public:
-  // Threads may outlive main.
+  // Never destroyed: threads may outlive main.
   static Registry& instance() {
     static auto& registry = *new Registry();
     return registry;
@@ -39,16 +40,16 @@ class Registry {
   const Kernel& add(Kernel kernel, bool is_built_in) {
     const std::scoped_lock lock(mutex_);
     check_names(kernel);
-    const Kernel& kept = keep(std::move(kernel));
-    set(kept.name, kept, is_built_in);
-    for (const std::string& alias : kept.aliases) set(alias, kept, is_built_in);
-    for (const std::string& nickname : kept.nicknames) set(nickname, kept, false);
-    return kept;
+    const Kernel& stored = store(std::move(kernel));
+    set(stored.name, stored, is_built_in);
+    for (const std::string& alias : stored.aliases) set(alias, stored, is_built_in);
+    for (const std::string& nickname : stored.nicknames) set(nickname, stored, false);
+    return stored;
   }
 
   const Kernel& adopt(Kernel kernel) {
     const std::scoped_lock lock(mutex_);
-    return keep(std::move(kernel));
+    return store(std::move(kernel));
   }
 
   std::vector<const Entry*> entries() const {
@@ -64,13 +65,13 @@ class Registry {
   static constexpr std::size_t buckets = 1024;  // several times the number of kernels
 
   Registry() {
-    for (auto* list : {elementwise_kernels, reduction_kernels, linear_kernels, making_kernels, image_filter_kernels,
+    for (auto* list : {elementwise_kernels, reduction_kernels, linear_kernels, generator_kernels, image_filter_kernels,
                        image_color_kernels, image_geometry_kernels}) {
       for (Kernel& kernel : list()) add(std::move(kernel), true);
     }
   }
 
-  // Of some letters: a real hash would take longer than the comparison that follows.
+  // Hashes a few letters only: a full hash would take longer than the comparison that follows.
   static std::size_t bucket(std::string_view name) noexcept {
     std::size_t hash = name.size();
     if (name.empty()) return hash;
@@ -86,7 +87,7 @@ class Registry {
     return entry;
   }
 
-  // All under the mutex.
+  // The functions below require the mutex.
   void check_names(const Kernel& kernel) const {
     if (kernel.name.empty()) throw Error(Errc::invalid_argument, "a kernel needs a name");
     const auto check = [&](const std::string& name) {
@@ -98,12 +99,12 @@ class Registry {
     for (const std::string& alias : kernel.aliases) check(alias);
   }
 
-  const Kernel& keep(Kernel kernel) {
+  const Kernel& store(Kernel kernel) {
     kernels_.push_back(std::make_unique<Kernel>(std::move(kernel)));
-    Kernel& kept = *kernels_.back();
-    kept.number = kernels_.size() - 1;
-    kept.set_defaults();
-    return kept;
+    Kernel& stored = *kernels_.back();
+    stored.number = kernels_.size() - 1;
+    stored.set_defaults();
+    return stored;
   }
 
   void set(const std::string& name, const Kernel& kernel, bool is_built_in) {
@@ -124,7 +125,7 @@ class Registry {
   std::array<std::atomic<Entry*>, buckets> heads_{};
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<Entry>> entries_;
-  std::vector<std::unique_ptr<Kernel>> kernels_;  // replaced ones too: commands and callers may still hold them
+  std::vector<std::unique_ptr<Kernel>> kernels_;  // replaced ones too: callers may still hold them
 };
 
 }  // namespace

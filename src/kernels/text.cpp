@@ -1,4 +1,4 @@
-// Kernels that are written as a text: an expression of the inputs, element by element.
+// Kernels written as text: an element-wise expression of the inputs.
 #include "core/text.hpp"
 
 #include <tessera/error.hpp>
@@ -22,13 +22,13 @@ namespace {
 struct TextKernel {
   Expression expression;
   std::vector<std::string> params;
-  bool has_whole_defaults = true;  // its parameters have
+  bool has_integer_defaults = true;  // of all parameters
 };
 
-// The type in which it is computed, and what the stack of values has.
-class Evaluation {
+// Evaluates an expression in a given type, with a stack of values.
+class Evaluator {
  public:
-  explicit Evaluation(DType type) : type_(type) {}
+  explicit Evaluator(DType type) : type_(type) {}
 
   Tile run(const Expression& expression) {
     for (const Expression::Item& item : expression.items) push(value_of(item));
@@ -38,7 +38,7 @@ class Evaluation {
  private:
   struct Entry {
     Tile tile;
-    bool is_truth;
+    bool is_boolean;
   };
 
   Entry value_of(const Expression::Item& item);
@@ -52,25 +52,25 @@ class Evaluation {
     stack_.pop_back();
     return top;
   }
-  // What a comparison gives counts as 0 or 1, and a number as whether it is not 0.
+  // A boolean used as a number is 0 or 1; a number used as a condition is true unless it is 0.
   Tile pop_number() {
     const Entry top = pop();
-    return top.is_truth ? cast(top.tile, type_) : top.tile;
+    return top.is_boolean ? cast(top.tile, type_) : top.tile;
   }
-  Tile pop_truth() {
+  Tile pop_condition() {
     const Entry top = pop();
-    return top.is_truth ? top.tile : top.tile != 0;
+    return top.is_boolean ? top.tile : top.tile != 0;
   }
 
   DType type_;
   std::vector<Entry> stack_;
 };
 
-Evaluation::Entry Evaluation::value_of(const Expression::Item& item) {
+Evaluator::Entry Evaluator::value_of(const Expression::Item& item) {
   using Kind = Expression::Item::Kind;
   switch (item.kind) {
     case Kind::number:
-      return {item.is_whole ? tile::constant(type_, item.integer) : tile::constant(type_, item.number), false};
+      return {item.is_integer ? tile::constant(type_, item.integer) : tile::constant(type_, item.number), false};
     case Kind::input:
       return {cast(tile::load_like(tile::Input(item.index), tile::Output()), type_), false};
     case Kind::param:
@@ -82,7 +82,7 @@ Evaluation::Entry Evaluation::value_of(const Expression::Item& item) {
   return {item.operation >= Operation::select ? function(item.operation) : arithmetic(item.operation), false};
 }
 
-Evaluation::Entry Evaluation::comparison(Operation operation) {
+Evaluator::Entry Evaluator::comparison(Operation operation) {
   const Tile b = pop_number();
   const Tile a = pop_number();
   switch (operation) {
@@ -101,7 +101,7 @@ Evaluation::Entry Evaluation::comparison(Operation operation) {
   }
 }
 
-Tile Evaluation::arithmetic(Operation operation) {
+Tile Evaluator::arithmetic(Operation operation) {
   const Tile b = pop_number();
   if (operation == Operation::neg) return -b;
   const Tile a = pop_number();
@@ -121,7 +121,7 @@ Tile Evaluation::arithmetic(Operation operation) {
   }
 }
 
-Tile of_one(Operation operation, const Tile& x) {
+Tile unary_function(Operation operation, const Tile& x) {
   switch (operation) {
     case Operation::abs:
       return abs(x);
@@ -154,14 +154,14 @@ Tile of_one(Operation operation, const Tile& x) {
   }
 }
 
-Tile Evaluation::function(Operation operation) {
+Tile Evaluator::function(Operation operation) {
   const Tile last = pop_number();
   if (operation == Operation::min) return min(pop_number(), last);
   if (operation == Operation::max) return max(pop_number(), last);
   if (operation != Operation::select && operation != Operation::fma && operation != Operation::clamp)
-    return of_one(operation, last);
+    return unary_function(operation, last);
   const Tile middle = pop_number();
-  if (operation == Operation::select) return tile::select(pop_truth(), middle, last);
+  if (operation == Operation::select) return tile::select(pop_condition(), middle, last);
   const Tile first = pop_number();
   return operation == Operation::fma ? fma(first, middle, last) : min(max(first, middle), last);
 }
@@ -179,13 +179,13 @@ bool holds(DType dtype, std::int64_t number) {
   }
 }
 
-// Integers are computed as such if the expression and all numbers that come into it allow it, else as f64. A parameter
-// whose default has a point is a measure: 2.0 must not be something else than nearly 2.
-DType computed_in(const TextKernel& kernel, const Call& call) {
+// On integer buffers: the integer type if the expression and all of its numbers allow it, else f64. A parameter with a
+// default such as 2.0 is always real: the result must not jump when its value happens to be an integer.
+DType evaluation_type(const TextKernel& kernel, const Call& call) {
   const Expression& expression = kernel.expression;
   const DType dtype = call.output.dtype;
   if (is_float(dtype)) return dtype;
-  const bool allows = expression.is_for_integers && kernel.has_whole_defaults &&
+  const bool allows = expression.is_for_integers && kernel.has_integer_defaults &&
                       std::ranges::all_of(expression.items, [&](const auto& item) {
                         return item.kind != Expression::Item::Kind::number || holds(dtype, item.integer);
                       });
@@ -194,18 +194,18 @@ DType computed_in(const TextKernel& kernel, const Call& call) {
   return allows && fits ? dtype : DType::f64;
 }
 
-Plan plan_of(const std::shared_ptr<const TextKernel>& kernel, const Call& call) {
+Lowering lower_text_kernel(const std::shared_ptr<const TextKernel>& kernel, const Call& call) {
   for (std::size_t i = 0; i < call.inputs.size(); ++i) check_dtype(call, i, call.output.dtype);
-  const DType type = computed_in(*kernel, call);
-  Plan plan = pointwise_plan(call, [kernel, type] {
+  const DType type = evaluation_type(*kernel, call);
+  Lowering lowering = pointwise_lowering(call, [kernel, type] {
     const tile::Output z;
-    z.store(tile::round_cast(Evaluation(type).run(kernel->expression), z.dtype()));
+    z.store(tile::round_cast(Evaluator(type).run(kernel->expression), z.dtype()));
   });
-  plan.variant = to_string(type);
-  plan.only_scalars_vary = is_float(call.output.dtype);
+  lowering.variant = to_string(type);
+  lowering.only_scalars_vary = is_float(call.output.dtype);
   for (std::size_t i = 0; i < kernel->params.size(); ++i)
-    plan.scalars.push_back({kernel->params[i], type, call.arguments[i]});
-  return plan;
+    lowering.scalars.push_back({kernel->params[i], type, call.arguments[i]});
+  return lowering;
 }
 
 void check_names(std::string_view kernel, std::span<const std::string> inputs, std::span<const std::string> params) {
@@ -213,9 +213,9 @@ void check_names(std::string_view kernel, std::span<const std::string> inputs, s
   const auto check = [&](const std::string& name) {
     if (!is_identifier(name))
       throw Error(Errc::invalid_kernel,
-                  text("[", kernel, "] '", name, "' is no name: a letter, then letters and digits"));
+                  text("[", kernel, "] '", name, "' is not a valid name: a letter, then letters and digits"));
     if (!known.insert(name).second)
-      throw Error(Errc::invalid_kernel, text("[", kernel, "] the name '", name, "' is given twice"));
+      throw Error(Errc::invalid_kernel, text("[", kernel, "] the name '", name, "' is used twice"));
   };
   std::ranges::for_each(inputs, check);
   std::ranges::for_each(params, check);
@@ -232,7 +232,7 @@ Kernel from_text(std::string_view name, std::vector<std::string> inputs, std::st
       throw Error(Errc::invalid_kernel, text("[", name, "] the default of '", param.name, "' must be a number, got ",
                                              to_string(param.value)));
     kernel->params.push_back(param.name);
-    kernel->has_whole_defaults = kernel->has_whole_defaults && param.value.is_integer();
+    kernel->has_integer_defaults = kernel->has_integer_defaults && param.value.is_integer();
     ParamSpec spec;
     spec.name = param.name;
     spec.default_value = param.value;
@@ -245,8 +245,8 @@ Kernel from_text(std::string_view name, std::vector<std::string> inputs, std::st
   made.inputs = std::move(inputs);
   made.dtypes.assign(std::begin(all_dtypes), std::end(all_dtypes));
   made.documentation = expression;
-  made.plan = [kernel = std::shared_ptr<const TextKernel>(std::move(kernel))](const Call& call) {
-    return plan_of(kernel, call);
+  made.lower = [kernel = std::shared_ptr<const TextKernel>(std::move(kernel))](const Call& call) {
+    return lower_text_kernel(kernel, call);
   };
   return made;
 }

@@ -1,4 +1,4 @@
-// Kernels of the user's as those of the registry, and the tracing of both.
+// Tile kernels of the user as registry kernels, and the recording of programs.
 #include <tessera/error.hpp>
 
 #include "core/text.hpp"
@@ -34,10 +34,10 @@ ParamSpec scalar_spec(const Parameter& parameter) {
   return spec;
 }
 
-Plan plan_of(const tile::Kernel::State& kernel, const Call& call) {
-  Plan plan = plain_plan(call, kernel.body);
-  plan.is_unknown = true;
-  plan.only_scalars_vary = true;
+Lowering lower_user_kernel(const tile::Kernel::State& kernel, const Call& call) {
+  Lowering lowering = plain_lowering(call, kernel.body);
+  lowering.is_unknown = true;
+  lowering.only_scalars_vary = true;
   std::size_t input = 0, scalar = 0;
   for (const Parameter& parameter : kernel.parameters) {
     switch (parameter.kind) {
@@ -48,11 +48,11 @@ Plan plan_of(const tile::Kernel::State& kernel, const Call& call) {
         check_dtype(call, input++, parameter.dtype);
         break;
       case Parameter::Kind::scalar:
-        plan.scalars.push_back({parameter.name, parameter.dtype, call.arguments[scalar++]});
+        lowering.scalars.push_back({parameter.name, parameter.dtype, call.arguments[scalar++]});
         break;
     }
   }
-  return plan;
+  return lowering;
 }
 
 }  // namespace
@@ -61,27 +61,27 @@ Kernel from_tile_kernel(const tile::Kernel& kernel) {
   const std::shared_ptr<const tile::Kernel::State>& state = kernel.state();
   Kernel made;
   made.name = state->name;
-  made.documentation = "a kernel of the program's own";
+  made.documentation = "a user kernel";
   for (const Parameter& parameter : state->parameters) {
     switch (parameter.kind) {
       case Parameter::Kind::output:
         made.dtypes = {parameter.dtype};
         break;
       case Parameter::Kind::input:
-        made.inputs.emplace_back();  // a lambda's parameters have no names
+        made.inputs.emplace_back();  // a lambda's parameters are anonymous
         break;
       case Parameter::Kind::scalar:
         made.params.push_back(scalar_spec(parameter));
         break;
     }
   }
-  made.plan = [state](const Call& call) { return plan_of(*state, call); };
+  made.lower = [state](const Call& call) { return lower_user_kernel(*state, call); };
   return made;
 }
 
 const Kernel& of(const tile::Kernel& kernel) {
   const tile::Kernel::State* state = kernel.state().get();
-  // Most threads call the same kernel again and again. States are kept by their Kernels, so an address says it all.
+  // A thread often calls the same kernel repeatedly. Kernels hold their state forever, so its address identifies it.
   thread_local const tile::Kernel::State* last_state = nullptr;
   thread_local const Kernel* last = nullptr;
   if (last && state == last_state) return *last;
@@ -96,27 +96,28 @@ const Kernel& of(const tile::Kernel& kernel) {
   return *found;
 }
 
-ir::Program trace(const Call& call, const Plan& plan, const std::vector<std::vector<std::int64_t>>& dims) {
+ir::Program trace(const Call& call, const Lowering& lowering, const std::vector<std::vector<std::int64_t>>& dims) {
   std::vector<ir::Buffer> buffers = {{"output", ir::type_of(call.output.dtype), dims[0]}};
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     const std::string& name = call.kernel.inputs[i];
     buffers.push_back({name.empty() ? text("input ", i) : name, ir::type_of(call.inputs[i].dtype), dims[i + 1]});
   }
   std::vector<ir::Scalar> scalars;
-  scalars.reserve(plan.scalars.size());
-  for (const Plan::Scalar& scalar : plan.scalars) {
+  scalars.reserve(lowering.scalars.size());
+  for (const Lowering::Scalar& scalar : lowering.scalars) {
     scalars.push_back({std::string(scalar.name), ir::type_of(scalar.dtype)});
   }
   try {
-    ir::Program program = tile::trace(call.kernel.name, std::move(buffers), std::move(scalars), plan.body, plan.tile);
-    program.idiom = plan.idiom;
+    ir::Program program =
+        tile::trace(call.kernel.name, std::move(buffers), std::move(scalars), lowering.body, lowering.tile);
+    program.idiom = lowering.idiom;
     return program;
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    throw Error(Errc::invalid_kernel, text("[", call.kernel.name, "] its body threw: ", error.what()));
+    throw Error(Errc::invalid_kernel, text("[", call.kernel.name, "] the kernel's body threw: ", error.what()));
   } catch (...) {
-    throw Error(Errc::invalid_kernel, text("[", call.kernel.name, "] its body threw"));
+    throw Error(Errc::invalid_kernel, text("[", call.kernel.name, "] the kernel's body threw a non-std::exception"));
   }
 }
 

@@ -9,29 +9,29 @@
 #include <span>
 #include <vector>
 
-// The formats of files. What they throw says the reason alone; whoever calls them knows the file's name.
+// File formats. Their errors give only the reason; the caller adds the file's name.
 namespace tessera::media {
 
 struct Decoded {
   Image image;
-  int orientation = 1;  // as Exif counts them, see orientation.hpp
+  int orientation = 1;  // Exif orientation, see orientation.hpp
 };
 
-// The image has the channels that are asked for; for Channels::gray a coloured file gives RGB or RGBA.
+// Decode to the channels of the options, except that for Channels::gray a colour file is decoded to RGB or RGBA.
 Decoded decode_png(std::span<const std::byte> file, const LoadImageOptions& options);
 Decoded decode_jpeg(std::span<const std::byte> file, const LoadImageOptions& options);
 
 std::vector<std::byte> encode_png(const Image& image);
 std::vector<std::byte> encode_jpeg(const Image& image, int quality);
 
-// Errc::io_error if a file of so many bytes has more pixels than the options allow, or more than it can hold:
-// no file of the format has more than `densest` pixels a byte.
+// Throws Errc::io_error if the image has more pixels than the options allow, or more than a file of this size can hold:
+// the format stores at most `densest` pixels per byte.
 void check_size(std::int64_t height, std::int64_t width, std::size_t file_bytes, std::int64_t densest,
                 const LoadImageOptions& options);
 
 Shape image_shape(std::int64_t height, std::int64_t width, int channels);
 
-// Makes room for as many more bytes; false if there is no memory. For callbacks, which must not throw.
+// Appends `more` bytes; returns false if out of memory. For callbacks, which must not throw.
 inline bool grow(std::vector<std::byte>& bytes, std::size_t more) noexcept {
   try {
     bytes.resize(bytes.size() + more);

@@ -38,7 +38,7 @@ class Descriptor {
 
   operator int() const noexcept { return number_; }
 
-  // Some file systems tell only now that they had no room.
+  // Some file systems report a full disk only here.
   void close() {
     if (::close(std::exchange(number_, -1)) != 0) fail_with_errno();
   }
@@ -57,7 +57,7 @@ void read_all(int file, std::span<std::byte> to) {
     const ssize_t got = ::read(file, to.data(), to.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) fail_with_errno();
-    if (got == 0) fail("it became shorter while it was read");
+    if (got == 0) fail("it was truncated while it was being read");
     to = to.subspan(static_cast<std::size_t>(got));
   }
 }
@@ -71,7 +71,7 @@ void write_all(int file, std::span<const std::byte> from) {
   }
 }
 
-// A file that is gone again unless it is given its real name.
+// A file that is deleted unless it is renamed.
 class TemporaryFile {
  public:
   TemporaryFile(const fs::path& folder, mode_t mode)
@@ -112,7 +112,7 @@ std::vector<std::byte> read_file(const fs::path& path, std::uintmax_t limit,
   const std::size_t start = content.size();
   read_all(input, content);
   check(content);
-  if (size > limit) fail(text("it has ", size, " bytes, ", limit, " are allowed"));
+  if (size > limit) fail(text("it has ", size, " bytes; at most ", limit, " are allowed"));
   content.resize(size);
   read_all(input, std::span(content).subspan(start));
   return content;
@@ -120,13 +120,13 @@ std::vector<std::byte> read_file(const fs::path& path, std::uintmax_t limit,
 
 void write_file(const fs::path& path, std::span<const std::byte> content) {
   fs::path target = path;
-  std::optional<mode_t> mode;  // of the file that is there already
+  std::optional<mode_t> mode;  // of an existing file
   struct stat info{};
   if (::stat(path.c_str(), &info) == 0) {
     expect_regular(info);
     if (::access(path.c_str(), W_OK) != 0) fail_with_errno();
     mode = info.st_mode & (S_IRWXU | S_IRWXG | S_IRWXO);
-    target = fs::canonical(path);  // a link stays one
+    target = fs::canonical(path);  // a symbolic link stays one
   } else if (errno != ENOENT) {
     fail_with_errno();
   }

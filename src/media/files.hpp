@@ -7,14 +7,14 @@
 #include <span>
 #include <vector>
 
-// Whole files. What they throw, Errc::io_error, says the reason alone.
+// Whole files. Throw Errc::io_error with only the reason; the caller adds the file's name.
 namespace tessera::media {
 
-// All of a regular file of at most `limit` bytes. `check` sees the first bytes (up to 16) before the rest is read.
+// Reads a regular file of at most `limit` bytes. Calls `check` with the first bytes (up to 16) before reading the rest.
 std::vector<std::byte> read_file(const std::filesystem::path& path, std::uintmax_t limit,
                                  const std::function<void(std::span<const std::byte>)>& check);
 
-// Replaces the file, or makes it: at once, or not at all. Who reads it meanwhile sees the old one.
+// Creates or replaces the file atomically: readers see either the old contents or the new.
 void write_file(const std::filesystem::path& path, std::span<const std::byte> content);
 
 }  // namespace tessera::media

@@ -19,7 +19,7 @@ Shape checked(const Shape& shape) {
   if (shape.rank() != 2 && !has_channels) {
     throw Error(
         Errc::shape_mismatch,
-        text("[Image] an image is [height,width], [height,width,3] or [height,width,4], got ", to_string(shape)));
+        text("[Image] the shape must be [height,width], [height,width,3] or [height,width,4], got ", to_string(shape)));
   }
   return media::image_shape(shape[0], shape[1], shape.rank() == 2 ? 1 : static_cast<int>(shape[2]));
 }

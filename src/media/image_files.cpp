@@ -1,3 +1,4 @@
+#include <tessera/buffer.hpp>
 #include <tessera/image.hpp>
 
 #include "core/failure.hpp"
@@ -24,17 +25,18 @@ namespace media {
 
 void check_size(std::int64_t height, std::int64_t width, std::size_t file_bytes, std::int64_t densest,
                 const LoadImageOptions& options) {
-  const std::int64_t pixels = height * width;  // both have 32 bits at most
+  const std::int64_t pixels = height * width;  // both fit 32 bits
   const auto refuse = [&](const auto&... why) {
     throw Error(Errc::io_error, text("it claims ", height, " x ", width, " pixels, ", why...));
   };
-  if (pixels > options.max_pixels) refuse(options.max_pixels, " are allowed (LoadImageOptions::max_pixels)");
+  if (pixels > options.max_pixels)
+    refuse("at most ", options.max_pixels, " are allowed (LoadImageOptions::max_pixels)");
   if (static_cast<std::size_t>(pixels / densest) > file_bytes) refuse("but has only ", file_bytes, " bytes");
 }
 
 namespace {
 
-// Calls f; what it throws says which call and which file it is about.
+// Calls f and adds the call and the file to the errors it throws.
 template <class F>
 auto in_context(const std::string& context, F&& f) {
   try {
@@ -50,14 +52,14 @@ auto in_context(const std::string& context, F&& f) {
 std::string context(std::string_view call, const fs::path& path) { return text("[", call, "] ", path.string(), ": "); }
 
 struct Signature {
-  std::size_t at;  // where in the file
+  std::size_t at;  // offset in the file
   std::string_view bytes;
   std::string_view name;
   std::optional<ImageFormat> format;
 };
 
 using namespace std::string_view_literals;
-// The formats that are read, and others that one meets under their names.
+// The supported formats, and others that often carry their extensions.
 constexpr Signature signatures[] = {
     {0, "\x89PNG\r\n\x1a\n"sv, "PNG", ImageFormat::png},
     {0, "\xff\xd8\xff"sv, "JPEG", ImageFormat::jpeg},
@@ -75,12 +77,12 @@ ImageFormat format_of(std::span<const std::byte> start) {
   for (const auto& [at, bytes, name, format] : signatures) {
     if (start.size() < at + bytes.size() || std::memcmp(start.data() + at, bytes.data(), bytes.size()) != 0) continue;
     if (format) return *format;
-    throw Error(Errc::io_error, text("it is ", name, ", and only PNG and JPEG are read"));
+    throw Error(Errc::io_error, text("it is ", name, "; only PNG and JPEG are supported"));
   }
   throw Error(Errc::io_error, "it is neither PNG nor JPEG");
 }
 
-// The kernel "grayscale", on the host.
+// The "grayscale" kernel on the host.
 Image to_gray(const Image& image) {
   Image gray(Shape{image.height(), image.width()});
   const std::uint8_t* from = image.data();
@@ -112,7 +114,7 @@ Image decode(std::span<const std::byte> file, const LoadImageOptions& options) {
   return upright(std::move(decoded.image), options.upright ? decoded.orientation : 1);
 }
 
-// 8 bytes a pixel is the most there is; the rest is for texts, thumbnails and the like.
+// At most 8 bytes per pixel, plus some for text, thumbnails and so on.
 std::uintmax_t largest_file(const LoadImageOptions& options) {
   constexpr std::uintmax_t others = std::uintmax_t{1} << 28, bound = std::uintmax_t{1} << 56;
   return std::min(static_cast<std::uintmax_t>(options.max_pixels), bound) * 8 + others;
@@ -121,7 +123,7 @@ std::uintmax_t largest_file(const LoadImageOptions& options) {
 std::vector<std::byte> encode(const Image& image, ImageFormat format, const SaveImageOptions& options) {
   check(options);
   if (image.bytes().empty()) {
-    throw Error(Errc::invalid_argument, text("there are no pixels in ", to_string(image.shape())));
+    throw Error(Errc::invalid_argument, text("the image has no pixels: ", to_string(image.shape())));
   }
   return format == ImageFormat::png ? encode_png(image) : encode_jpeg(image, options.quality);
 }
@@ -130,7 +132,7 @@ ImageFormat format_by_name(const fs::path& path) {
   constexpr std::string_view known = ".png, .jpg or .jpeg";
   std::string extension = path.extension().string();
   if (extension.empty()) {
-    throw Error(Errc::invalid_argument, text("the name must end in ", known, ", which says how to write it"));
+    throw Error(Errc::invalid_argument, text("the name must end in ", known, ", which selects the format"));
   }
   std::ranges::transform(extension, extension.begin(),
                          [](char c) { return 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
@@ -151,7 +153,7 @@ void expect_image(const Buffer& buffer) {
                                          given));
 }
 
-// The chain of causes stays: why a command failed does not get lost in the text.
+// Keeps the chain of causes, so that the reason why a command failed is not lost.
 Image read(const Buffer& buffer, const std::string& context) {
   try {
     return Image(buffer.shape(), buffer.read<std::uint8_t>());

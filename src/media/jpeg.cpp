@@ -1,6 +1,6 @@
-// libjpeg reports errors with longjmp, which must not pass over a C++ object with a destructor. So the functions below
-// that call setjmp, and the callbacks, which are all that libjpeg jumps over, have none: only calls of libjpeg between
-// plain values. What they need lives in a struct of their caller's.
+// libjpeg reports errors with longjmp, which must not skip destructors. It jumps only over the functions below that
+// call setjmp and over the callbacks, so these have no objects with destructors: their state lives in a struct of the
+// caller.
 #include "core/text.hpp"
 #include "media/codec.hpp"
 #include "media/orientation.hpp"
@@ -21,32 +21,32 @@ using core::text;
 
 namespace {
 
-// A block of 8 x 8 pixels takes a bit or more.
+// A block of 8 x 8 pixels takes at least one bit.
 constexpr std::int64_t densest = 8 * 64;
-// Each scan goes over all pixels: a small file with very many would take hours. Encoders make about ten.
+// Each scan touches all pixels, so a small file with very many would take hours. Encoders write about ten.
 constexpr int most_scans = 500;
 constexpr int exif_marker = JPEG_APP0 + 1;
 constexpr std::string_view exif_name("Exif\0\0", 6);
 
-struct Failing {
+struct Failure {
   jpeg_error_mgr errors{};
   std::jmp_buf escape{};
   std::array<char, JMSG_LENGTH_MAX> reason{};
   Errc code = Errc::io_error;
 };
 
-Failing& failing_of(j_common_ptr jpeg) { return *static_cast<Failing*>(jpeg->client_data); }
+Failure& failing_of(j_common_ptr jpeg) { return *static_cast<Failure*>(jpeg->client_data); }
 
 [[noreturn]] void on_error(j_common_ptr jpeg) {
-  Failing& failing = failing_of(jpeg);
-  if (jpeg->err->msg_code == JERR_OUT_OF_MEMORY) failing.code = Errc::out_of_memory;
-  jpeg->err->format_message(jpeg, failing.reason.data());
-  std::longjmp(failing.escape, 1);  // NOLINT(cert-err52-cpp)
+  Failure& failure = failing_of(jpeg);
+  if (jpeg->err->msg_code == JERR_OUT_OF_MEMORY) failure.code = Errc::out_of_memory;
+  jpeg->err->format_message(jpeg, failure.reason.data());
+  std::longjmp(failure.escape, 1);  // NOLINT(cert-err52-cpp)
 }
 
-// libjpeg goes on after damage and fills what is missing with gray; nobody would notice.
+// libjpeg continues after damage and silently fills the missing part with gray.
 void on_message(j_common_ptr jpeg, int level) {
-  if (level >= 0) return;  // a trace
+  if (level >= 0) return;  // a trace message
   switch (jpeg->err->msg_code) {
     case JWRN_ADOBE_XFORM:
     case JWRN_BOGUS_PROGRESSION:
@@ -59,24 +59,24 @@ void on_message(j_common_ptr jpeg, int level) {
 }
 void on_output(j_common_ptr) {}
 
-void set_errors(Failing& failing) {
-  jpeg_std_error(&failing.errors);
-  failing.errors.error_exit = on_error;
-  failing.errors.emit_message = on_message;
-  failing.errors.output_message = on_output;
+void set_errors(Failure& failure) {
+  jpeg_std_error(&failure.errors);
+  failure.errors.error_exit = on_error;
+  failure.errors.emit_message = on_message;
+  failure.errors.output_message = on_output;
 }
 
-[[noreturn]] void fail(const Failing& failing, std::string_view task) {
-  throw Error(failing.code, text("cannot ", task, " the JPEG: ", failing.reason.data()));
+[[noreturn]] void fail(const Failure& failure, std::string_view task) {
+  throw Error(failure.code, text("cannot ", task, " the JPEG: ", failure.reason.data()));
 }
 
 // --- reading
 
-struct Reader : Failing {
+struct Reader : Failure {
   explicit Reader(std::span<const std::byte> of_file) : file(of_file) {
     set_errors(*this);
     jpeg.err = &errors;
-    jpeg.client_data = static_cast<Failing*>(this);
+    jpeg.client_data = static_cast<Failure*>(this);
   }
   ~Reader() { jpeg_destroy_decompress(&jpeg); }
   Reader(const Reader&) = delete;
@@ -116,7 +116,7 @@ bool is_cmyk(const Reader& reader) {
   return reader.jpeg.jpeg_color_space == JCS_CMYK || reader.jpeg.jpeg_color_space == JCS_YCCK;
 }
 
-// How many channels libjpeg is to give.
+// How many channels libjpeg should decode.
 int channels_of(const Reader& reader, Channels wanted) {
   if (is_cmyk(reader)) return 4;
   const bool is_gray = reader.jpeg.jpeg_color_space == JCS_GRAYSCALE;
@@ -149,8 +149,8 @@ bool read_pixels(Reader& reader, int channels, std::uint8_t* to) {
   return true;
 }
 
-// To RGB, with or without alpha. Adobe's programs, which make nearly all CMYK files, store how much of the light is
-// left, others how much ink there is.
+// To RGB, with or without alpha. Adobe's programs, which write nearly all CMYK files, store the remaining light, others
+// the amount of ink.
 Image from_cmyk(const Image& cmyk, bool stores_light, int channels) {
   Image image(image_shape(cmyk.height(), cmyk.width(), channels));
   std::uint8_t* to = image.data();
@@ -165,11 +165,11 @@ Image from_cmyk(const Image& cmyk, bool stores_light, int channels) {
 
 // --- writing
 
-struct Writer : Failing {
+struct Writer : Failure {
   Writer(const Image& of_image, int with_quality) : image(of_image), quality(with_quality) {
     set_errors(*this);
     jpeg.err = &errors;
-    jpeg.client_data = static_cast<Failing*>(this);
+    jpeg.client_data = static_cast<Failure*>(this);
   }
   ~Writer() { jpeg_destroy_compress(&jpeg); }
   Writer(const Writer&) = delete;
@@ -182,7 +182,7 @@ struct Writer : Failing {
   jpeg_destination_mgr destination{};
 };
 
-// libjpeg writes into the room at the end of the vector.
+// libjpeg writes into the free space at the end of the vector.
 void make_room(j_compress_ptr jpeg) {
   auto& writer = static_cast<Writer&>(failing_of(reinterpret_cast<j_common_ptr>(jpeg)));
   const std::size_t used = writer.file.size(), room = std::max(used, std::size_t{1} << 16);
@@ -218,7 +218,7 @@ bool write(Writer& writer) {
   jpeg_start_compress(&jpeg, TRUE);
   const std::size_t row = std::size_t{jpeg.image_width} * static_cast<std::size_t>(channels);
   while (jpeg.next_scanline < jpeg.image_height) {
-    // libjpeg takes pointers to what it does not change.
+    // libjpeg takes non-const pointers to data that it does not change.
     auto* from = const_cast<JSAMPROW>(writer.image.data() + jpeg.next_scanline * row);
     jpeg_write_scanlines(&jpeg, &from, 1);
   }
@@ -232,7 +232,7 @@ Decoded decode_jpeg(std::span<const std::byte> file, const LoadImageOptions& opt
   Reader reader(file);
   if (!read_header(reader)) fail(reader, "decode");
   const jpeg_decompress_struct& jpeg = reader.jpeg;
-  // Arithmetic coding has no least number of bits.
+  // Arithmetic coding has no minimum number of bits.
   check_size(jpeg.image_height, jpeg.image_width, file.size(), jpeg.arith_code ? options.max_pixels : densest, options);
   const int channels = channels_of(reader, options.channels);
   Decoded decoded{.image = Image(image_shape(jpeg.image_height, jpeg.image_width, channels)),
@@ -248,7 +248,7 @@ std::vector<std::byte> encode_jpeg(const Image& image, int quality) {
   constexpr std::int64_t longest = JPEG_MAX_DIMENSION;
   if (std::max(image.height(), image.width()) > longest) {
     throw Error(Errc::invalid_argument,
-                text("a JPEG has at most ", longest, " pixels a side, the image is ", to_string(image.shape())));
+                text("a JPEG has at most ", longest, " pixels per side, the image is ", to_string(image.shape())));
   }
   Writer writer(image, quality);
   if (!write(writer)) fail(writer, "encode");

@@ -9,12 +9,12 @@ namespace tessera::media {
 
 namespace {
 
-// Numbers of either byte order, somewhere in a span.
+// Reads numbers of either byte order.
 class Tiff {
  public:
   explicit Tiff(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
 
-  // False if it is no TIFF.
+  // False if it is not a TIFF.
   bool read_byte_order() {
     if (bytes_.size() < 2 || bytes_[0] != bytes_[1] || (bytes_[0] != 'I' && bytes_[0] != 'M')) return false;
     is_little_ = bytes_[0] == 'I';
@@ -60,7 +60,7 @@ Image upright(Image image, int orientation) {
 
   const std::int64_t height = image.height(), width = image.width(), pixel = image.channels();
   Image turned(is_transposed ? image_shape(width, height, image.channels()) : image.shape());
-  // Where in the file's picture the first pixel is, and how far the next ones to its right and below it are.
+  // The source index of the first pixel, and the distance to its neighbours on the right and below.
   const std::int64_t first = (from_bottom ? (height - 1) * width : 0) + (from_right ? width - 1 : 0);
   const std::int64_t across = from_right ? -1 : 1, down = from_bottom ? -width : width;
   const std::int64_t right = is_transposed ? down : across, below = is_transposed ? across : down;

@@ -1,6 +1,6 @@
-// libpng reports errors with longjmp, which must not pass over a C++ object with a destructor. So the functions below
-// that call setjmp, and the callbacks, which are all that libpng jumps over, have none: only calls of libpng between
-// plain values. What they need lives in a struct of their caller's.
+// libpng reports errors with longjmp, which must not skip destructors. It jumps only over the functions below that call
+// setjmp and over the callbacks, so these have no objects with destructors: their state lives in a struct of the
+// caller.
 #include <png.h>
 
 #include "core/text.hpp"
@@ -20,30 +20,30 @@ using core::text;
 
 namespace {
 
-// Lower than zlib's own, which takes longer: files are a little larger for it.
+// Lower than zlib's default: faster, and files are only slightly larger.
 constexpr int compression_level = 3;
-// Deflate makes at most 1032 bytes of one; a pixel may be a single bit.
+// Deflate expands a byte to at most 1032 bytes; a pixel may be a single bit.
 constexpr std::int64_t densest = 1032 * 8;
 
-struct Failing {
+struct Failure {
   std::array<char, 128> reason{};
   Errc code = Errc::io_error;
 };
 
 [[noreturn]] void on_error(png_structp png, png_const_charp message) {
-  auto& failing = *static_cast<Failing*>(png_get_error_ptr(png));
-  std::strncpy(failing.reason.data(), message, failing.reason.size() - 1);
+  auto& failure = *static_cast<Failure*>(png_get_error_ptr(png));
+  std::strncpy(failure.reason.data(), message, failure.reason.size() - 1);
   png_longjmp(png, 1);
 }
-void on_warning(png_structp, png_const_charp) {}  // what can be read is read
+void on_warning(png_structp, png_const_charp) {}  // recoverable
 
-[[noreturn]] void fail(const Failing& failing, std::string_view task) {
-  throw Error(failing.code, text("cannot ", task, " the PNG: ", failing.reason.data()));
+[[noreturn]] void fail(const Failure& failure, std::string_view task) {
+  throw Error(failure.code, text("cannot ", task, " the PNG: ", failure.reason.data()));
 }
 
 // --- reading
 
-struct Reader : Failing {
+struct Reader : Failure {
   explicit Reader(std::span<const std::byte> of_file)
       : file(of_file), png(png_create_read_struct(PNG_LIBPNG_VER_STRING, this, on_error, on_warning)) {
     info = png ? png_create_info_struct(png) : nullptr;
@@ -56,7 +56,7 @@ struct Reader : Failing {
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
-  std::span<const std::byte> file;  // what is not read yet
+  std::span<const std::byte> file;  // the unread rest
   png_structp png;
   png_infop info;
 
@@ -69,7 +69,7 @@ struct Reader : Failing {
 
 void read_from_memory(png_structp png, png_bytep to, std::size_t size) {
   auto& reader = *static_cast<Reader*>(png_get_io_ptr(png));
-  if (size > reader.file.size()) png_error(png, "the file is cut off");
+  if (size > reader.file.size()) png_error(png, "the file is truncated");
   std::memcpy(to, reader.file.data(), size);
   reader.file = reader.file.subspan(size);
 }
@@ -77,8 +77,8 @@ void read_from_memory(png_structp png, png_bytep to, std::size_t size) {
 bool read_header(Reader& reader) {
   if (setjmp(png_jmpbuf(reader.png))) return false;  // NOLINT(cert-err52-cpp)
   png_set_read_fn(reader.png, &reader, read_from_memory);
-  png_set_user_limits(reader.png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // check_size knows better
-  // Nothing but the picture and its orientation: a text may be a bomb too.
+  png_set_user_limits(reader.png, PNG_UINT_31_MAX, PNG_UINT_31_MAX);  // check_size() does this
+  // Only the picture and its orientation: text chunks may be decompression bombs too.
   png_set_keep_unknown_chunks(reader.png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_set_keep_unknown_chunks(reader.png, PNG_HANDLE_CHUNK_AS_DEFAULT, reinterpret_cast<png_const_bytep>("eXIf"), 1);
   png_read_info(reader.png, reader.info);
@@ -109,8 +109,8 @@ int channels_of(const Reader& reader, Channels wanted) {
   return 4;
 }
 
-// Colours for their numbers, which are the last `width` bytes of each row. Each is read before a pixel gets there. Done
-// by libpng, a number beyond the palette would be black.
+// Replaces palette indices, which are the last `width` bytes of each row, by colours. Each index is read before a pixel
+// overwrites it. libpng would turn indices beyond the palette into black.
 void apply_palette(const Reader& reader, int channels, std::uint8_t* to) {
   png_colorp colors = nullptr;
   png_bytep alphas = nullptr;
@@ -118,9 +118,9 @@ void apply_palette(const Reader& reader, int channels, std::uint8_t* to) {
   png_get_PLTE(reader.png, reader.info, &colors, &color_count);
   png_get_tRNS(reader.png, reader.info, &alphas, &alpha_count, nullptr);
   for (png_uint_32 y = 0; y < reader.height; ++y) {
-    const std::uint8_t* number = to + std::size_t{reader.width} * static_cast<std::size_t>(channels - 1);
-    for (png_uint_32 x = 0; x < reader.width; ++x, ++number, to += channels) {
-      const int at = *number;
+    const std::uint8_t* index = to + std::size_t{reader.width} * static_cast<std::size_t>(channels - 1);
+    for (png_uint_32 x = 0; x < reader.width; ++x, ++index, to += channels) {
+      const int at = *index;
       if (at >= color_count) png_error(reader.png, "a pixel has a colour that is not in the palette");
       to[0] = colors[at].red;
       to[1] = colors[at].green;
@@ -132,10 +132,10 @@ void apply_palette(const Reader& reader, int channels, std::uint8_t* to) {
 
 void set_transformations(const Reader& reader, int channels) {
   if (reader.has_palette) {
-    png_set_packing(reader.png);  // a byte a pixel
+    png_set_packing(reader.png);  // one byte per pixel
     return;
   }
-  png_set_expand(reader.png);  // less than 8 bits to 8, transparent colours to alpha
+  png_set_expand(reader.png);  // fewer than 8 bits to 8, transparent colours to alpha
   if (reader.depth == 16) png_set_scale_16(reader.png);
   if (!reader.has_color && channels >= 3) png_set_gray_to_rgb(reader.png);
   if (reader.has_alpha && channels != 4) png_set_strip_alpha(reader.png);
@@ -150,7 +150,7 @@ bool read_pixels(Reader& reader, int channels, std::uint8_t* to) {
 
   const std::size_t row = std::size_t{reader.width} * static_cast<std::size_t>(channels);
   const std::size_t read = reader.has_palette ? reader.width : row;
-  if (png_get_rowbytes(reader.png, reader.info) != read) png_error(reader.png, "its rows have another length");
+  if (png_get_rowbytes(reader.png, reader.info) != read) png_error(reader.png, "its rows have an unexpected length");
   for (int pass = 0; pass < passes; ++pass) {
     for (png_uint_32 y = 0; y < reader.height; ++y) png_read_row(reader.png, to + (y + 1) * row - read, nullptr);
   }
@@ -161,7 +161,7 @@ bool read_pixels(Reader& reader, int channels, std::uint8_t* to) {
 
 // --- writing
 
-struct Writer : Failing {
+struct Writer : Failure {
   explicit Writer(const Image& of_image)
       : image(of_image), png(png_create_write_struct(PNG_LIBPNG_VER_STRING, this, on_error, on_warning)) {
     info = png ? png_create_info_struct(png) : nullptr;
@@ -226,7 +226,7 @@ std::vector<std::byte> encode_png(const Image& image) {
   constexpr std::int64_t longest = PNG_UINT_31_MAX;
   if (std::max(image.height(), image.width()) > longest) {
     throw Error(Errc::invalid_argument,
-                text("a PNG has at most ", longest, " pixels a side, the image is ", to_string(image.shape())));
+                text("a PNG has at most ", longest, " pixels per side, the image is ", to_string(image.shape())));
   }
   Writer writer(image);
   if (!write(writer)) fail(writer, "encode");

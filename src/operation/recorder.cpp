@@ -469,7 +469,7 @@ std::shared_ptr<const engine::PlanVariant> Recorder::find_or_make_variant(Operat
   if (cache) {
     if (const auto found = cache->find(key_)) return variant_of(*found, {});
   }
-  std::vector<kernels::Plan> plans;
+  std::vector<kernels::Lowering> plans;
   for (const Call& call : calls()) {
     if (call.kernel) plans.push_back(plan_of(call));
   }
@@ -522,7 +522,7 @@ void Recorder::set_key() {
   });
 }
 
-void Recorder::set_form_key(std::span<const kernels::Plan> plans) {
+void Recorder::set_form_key(std::span<const kernels::Lowering> plans) {
   constexpr std::uint64_t is_form = ~std::uint64_t{0};  // no other key begins so
   KeyWriter key(key_);
   key.add(is_form);
@@ -542,7 +542,7 @@ void Recorder::set_form_key(std::span<const kernels::Plan> plans) {
 }
 
 // How a kernel would do a call. Throws what is wrong with it.
-kernels::Plan Recorder::plan_of(const Call& call) const {
+kernels::Lowering Recorder::plan_of(const Call& call) const {
   call.kernel->check_count(call.uses.size() - 1);
   std::vector<kernels::Operand> operands;
   operands.reserve(call.uses.size());
@@ -553,16 +553,16 @@ kernels::Plan Recorder::plan_of(const Call& call) const {
   }
   kernels::Arguments arguments;
   call.kernel->bind(call.given(), arguments);
-  return call.kernel->plan({*call.kernel,
-                            std::span<const kernels::Operand>(operands).subspan(1),
-                            operands[0],
-                            {arguments.data(), arguments.size()},
-                            call.tile});
+  return call.kernel->lower({*call.kernel,
+                             std::span<const kernels::Operand>(operands).subspan(1),
+                             operands[0],
+                             {arguments.data(), arguments.size()},
+                             call.tile});
 }
 
 // The plan with the numbers of these calls; those that are named only if the kernels' plans for them are given.
 std::shared_ptr<const engine::PlanVariant> Recorder::variant_of(const OperationPlan& plan,
-                                                                std::span<const kernels::Plan> plans) {
+                                                                    std::span<const kernels::Lowering> plans) {
   if (plan.scalars.empty() && plans.empty()) return plan.variant;
   auto variant = std::make_shared<engine::PlanVariant>();
   variant->plan = plan.variant->plan;
@@ -595,7 +595,7 @@ std::shared_ptr<const engine::PlanVariant> Recorder::variant_of(const OperationP
   for (const Call& call : calls()) {
     if (!call.kernel) continue;
     if (call.values.empty()) {
-      for (const kernels::Plan::Scalar& scalar : planned->scalars) bits_.push_back(scalar.bits());
+      for (const kernels::Lowering::Scalar& scalar : planned->scalars) bits_.push_back(scalar.bits());
     }
     ++planned;
   }
@@ -603,7 +603,7 @@ std::shared_ptr<const engine::PlanVariant> Recorder::variant_of(const OperationP
   return variant;
 }
 
-std::shared_ptr<const OperationPlan> Recorder::plan(std::span<const kernels::Plan> plans) const {
+std::shared_ptr<const OperationPlan> Recorder::plan(std::span<const kernels::Lowering> plans) const {
   plan::Graph graph;
   std::vector<std::size_t> first_value, first_planned;  // by stage; none: it has none
   std::size_t value_count = 0, planned_count = 0;

@@ -197,14 +197,14 @@ class Recorder {
   void check_memory() const;
   void submitted(Ref<engine::Work> command);
   void set_key();
-  void set_form_key(std::span<const kernels::Plan> plans);
+  void set_form_key(std::span<const kernels::Lowering> plans);
   template <class AddParams>
   void write_key(KeyWriter& key, AddParams&& add_params) const;
   std::shared_ptr<const engine::PlanVariant> find_or_make_variant(OperationCache* cache);
-  kernels::Plan plan_of(const Call& call) const;
-  std::shared_ptr<const OperationPlan> plan(std::span<const kernels::Plan> plans) const;
+  kernels::Lowering plan_of(const Call& call) const;
+  std::shared_ptr<const OperationPlan> plan(std::span<const kernels::Lowering> plans) const;
   std::shared_ptr<const engine::PlanVariant> variant_of(const OperationPlan& plan,
-                                                        std::span<const kernels::Plan> plans);
+                                                            std::span<const kernels::Lowering> plans);
   const std::shared_ptr<Recorder>& self();
   Buffer buffer_of(const Use& use) const;
   void settle(const core::FailurePtr& why) noexcept;

@@ -20,8 +20,8 @@ using core::text;
 using kernels::Argument;
 using kernels::Call;
 using kernels::Kernel;
+using kernels::Lowering;
 using kernels::Operand;
-using kernels::Plan;
 
 using Dims = std::vector<std::vector<std::int64_t>>;
 
@@ -83,7 +83,7 @@ const std::string& key_of(const Call& call) {
 
 // The extents that the program is made for: those of 1 and those that the plan fixes. Of a pointwise plan only whether
 // an input is repeated matters: an output of one element is like any other.
-Dims program_dims(const std::vector<Shape>& shapes, const Plan& plan, bool is_pointwise) {
+Dims program_dims(const std::vector<Shape>& shapes, const Lowering& plan, bool is_pointwise) {
   const bool is_single = shapes[0].elements() == 1;
   Dims dims;
   for (const Shape& shape : shapes) {
@@ -116,7 +116,7 @@ std::vector<std::int64_t> flat(const std::vector<Shape>& shapes) {
 }
 
 // The program of a call over merged axes; nothing if its body is written for the axes that the call has.
-std::optional<ir::Program> trace_merged(const Call& call, const Plan& plan) {
+std::optional<ir::Program> trace_merged(const Call& call, const Lowering& plan) {
   std::vector<Shape> shapes = plan.shapes;
   kernels::merge_axes(shapes);
   try {
@@ -128,7 +128,7 @@ std::optional<ir::Program> trace_merged(const Call& call, const Plan& plan) {
 
 // The same program over merged axes, if it is pointwise; else as it is. A body may ask for the rank and do something
 // else then: it must not.
-ir::Program merged(const Call& call, const Plan& plan, ir::Program program, bool* is_merged) {
+ir::Program merged(const Call& call, const Lowering& plan, ir::Program program, bool* is_merged) {
   *is_merged = false;
   if (!ir::is_pointwise(program)) return program;
   std::optional<ir::Program> simpler = trace_merged(call, plan);
@@ -206,7 +206,7 @@ const CallProgram& CallCache::resolve_known(const Call& call, driver::Launch& la
 }
 
 std::shared_ptr<const CallCache::Known> CallCache::plan(const Call& call) {
-  Plan plan = call.kernel.plan(call);
+  Lowering plan = call.kernel.lower(call);
   if (!call.tile.empty() && plan.is_unknown && program_of(call, plan).sees_tiles) {
     plan.tile.assign(call.tile.begin(), call.tile.end());
   }
@@ -220,11 +220,11 @@ std::shared_ptr<const CallCache::Known> CallCache::plan(const Call& call) {
   auto known = std::make_shared<Known>();
   known->program = &program;
   known->dims = flat(plan.shapes);
-  for (const Plan::Scalar& scalar : plan.scalars) known->scalars.push_back(scalar.bits());
+  for (const Lowering::Scalar& scalar : plan.scalars) known->scalars.push_back(scalar.bits());
   return known;
 }
 
-const CallProgram& CallCache::program_of(const Call& call, const Plan& plan) {
+const CallProgram& CallCache::program_of(const Call& call, const Lowering& plan) {
   std::string bytes;
   Key key(bytes);
   key.add(static_cast<std::int64_t>(call.kernel.number));
@@ -244,7 +244,7 @@ const CallProgram& CallCache::program_of(const Call& call, const Plan& plan) {
   return *programs_.try_emplace(std::move(bytes), std::move(made)).first->second;
 }
 
-std::unique_ptr<CallProgram> CallCache::make_program(const Call& call, const Plan& plan) {
+std::unique_ptr<CallProgram> CallCache::make_program(const Call& call, const Lowering& plan) {
   auto made = std::make_unique<CallProgram>();
   made->is_merged = plan.is_pointwise;
   ir::Program program = kernels::trace(call, plan, program_dims(plan.shapes, plan, plan.is_pointwise));
@@ -261,7 +261,7 @@ std::unique_ptr<CallProgram> CallCache::make_program(const Call& call, const Pla
 }
 
 // Whether calls like this one, but for the scalars and the shape, need no plan.
-void CallCache::note_ready(const Call& call, const Plan& plan, const CallProgram& program) {
+void CallCache::note_ready(const Call& call, const Lowering& plan, const CallProgram& program) {
   if (!program.is_merged || !(plan.only_scalars_vary || call.kernel.params.empty())) return;
   const Operand& output = call.output;
   for (const Operand& input : call.inputs) {
@@ -270,7 +270,7 @@ void CallCache::note_ready(const Call& call, const Plan& plan, const CallProgram
   Ready entry;
   entry.program = &program;
   if (plan.is_unknown) entry.rank = output.shape->rank();
-  for (const Plan::Scalar& scalar : plan.scalars) {
+  for (const Lowering::Scalar& scalar : plan.scalars) {
     const auto spec = std::ranges::find(call.kernel.params, scalar.name, &kernels::ParamSpec::name);
     if (spec == call.kernel.params.end()) return;
     entry.scalars.push_back({static_cast<std::size_t>(spec - call.kernel.params.begin()), scalar.dtype});

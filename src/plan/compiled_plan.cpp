@@ -112,7 +112,7 @@ CompiledGroup compile_fused(const Compiler& compiler, const Graph& graph, const 
 }
 
 // The plan of a kernel stage's call for these values of the parameters.
-kernels::Plan call_plan(const Graph& graph, std::size_t number, const std::vector<Value>& values) {
+kernels::Lowering call_plan(const Graph& graph, std::size_t number, const std::vector<Value>& values) {
   const GraphStage& stage = graph.stages[number];
   const Params params = substituted(stage.params, graph, values);
   return StageCall(stage, params).plan();
@@ -139,8 +139,8 @@ std::optional<Scalars> fused_scalars(const CompiledPlan& plan, const Group& grou
   for (const FusedProgram::Scalar& scalar : of_program) scalars.push_back(scalar.bits);
   for (const std::size_t stage : group.stages) {
     if (!plan.forms[stage]) continue;
-    kernels::Plan call = call_plan(plan.graph, stage, values);
-    const std::vector<kernels::Plan::Scalar> given = std::move(call.scalars);
+    kernels::Lowering call = call_plan(plan.graph, stage, values);
+    const std::vector<kernels::Lowering::Scalar> given = std::move(call.scalars);
     if (StageForm(std::move(call)) != *plan.forms[stage]) return std::nullopt;  // another form has others
     for (std::size_t i = 0; i < scalars.size(); ++i) {
       if (of_program[i].stage == stage) scalars[i] = given[of_program[i].number].bits();

@@ -151,7 +151,7 @@ kernels::Arguments bound(const kernels::Kernel& kernel, const Params& params) {
 
 }  // namespace
 
-StageForm::StageForm(kernels::Plan&& plan)
+StageForm::StageForm(kernels::Lowering&& plan)
     : shapes(std::move(plan.shapes)),
       fixed(std::move(plan.fixed)),
       variant(std::move(plan.variant)),

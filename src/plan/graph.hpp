@@ -89,7 +89,7 @@ std::vector<std::string> order_warnings(const Graph& graph);
 // What the program of a stage follows from, beside the kernel and the types: stages of one form differ in their scalars
 // alone.
 struct StageForm {
-  explicit StageForm(kernels::Plan&& plan);
+  explicit StageForm(kernels::Lowering&& plan);
   bool operator==(const StageForm&) const = default;
 
   std::vector<Shape> shapes;
@@ -107,8 +107,8 @@ struct StageCall {
   StageCall(const StageCall&) = delete;
   StageCall& operator=(const StageCall&) = delete;
 
-  kernels::Plan plan() const { return call_.kernel.plan(call_); }
-  ir::Program program(const kernels::Plan& plan, const std::vector<std::vector<std::int64_t>>& dims) const {
+  kernels::Lowering plan() const { return call_.kernel.lower(call_); }
+  ir::Program program(const kernels::Lowering& plan, const std::vector<std::vector<std::int64_t>>& dims) const {
     return kernels::trace(call_, plan, dims);
   }
 

@@ -66,7 +66,7 @@ struct Versioned {
 using Views = std::map<std::size_t, Shape>;  // how buffers are seen, if not as the kernels would
 
 // The extents that the program is made for: those of 1 and those that the plan fixes.
-std::vector<std::vector<std::int64_t>> program_dims(const kernels::Plan& plan) {
+std::vector<std::vector<std::int64_t>> program_dims(const kernels::Lowering& plan) {
   std::vector<std::vector<std::int64_t>> dims;
   for (const Shape& shape : plan.shapes) {
     std::vector<std::int64_t>& known = dims.emplace_back();
@@ -86,7 +86,7 @@ Shape padded(const Shape& shape, int rank) {
   return Shape(std::span<const std::int64_t>(extents));
 }
 
-// All that a stage's program follows from (kernels::Plan).
+// All that a stage's program follows from (kernels::Lowering).
 struct ProgramKey {
   const kernels::Kernel* kernel;
   std::vector<DType> dtypes;
@@ -175,7 +175,7 @@ class Grouping {
   const Piece& piece_of(std::size_t number);
   Piece piece_of(std::size_t number, const Views& views);
   std::shared_ptr<const ir::Program> program_of(const GraphStage& stage, const StageCall& call,
-                                                const kernels::Plan& plan);
+                                                const kernels::Lowering& plan);
   Piece rebuilt(const std::vector<std::size_t>& stages, const Views& views);
   Piece from_the_end(const std::vector<std::size_t>& stages);
   const JointResult& joint(Joint of);
@@ -227,7 +227,7 @@ const Piece& Grouping::piece_of(std::size_t number) {
 
 // Tracing a kernel costs more than all else that is done for a stage, so it is done once for all stages that are alike.
 std::shared_ptr<const ir::Program> Grouping::program_of(const GraphStage& stage, const StageCall& call,
-                                                        const kernels::Plan& plan) {
+                                                        const kernels::Lowering& plan) {
   ProgramKey key{stage.kernel, {stage.outputs.front().dtype}, program_dims(plan), plan.tile, plan.variant};
   for (const Use& use : stage.inputs) key.dtypes.push_back(use.dtype);
   const auto found = programs_.find(key);
@@ -240,7 +240,7 @@ Piece Grouping::piece_of(std::size_t number, const Views& views) {
   const GraphStage& stage = graph_.stages[number];
   const Params params = substituted(stage.params, graph_, values_);
   const StageCall call(stage, params);
-  kernels::Plan plan = call.plan();
+  kernels::Lowering plan = call.plan();
   Piece piece;
   piece.stages = {number};
   FusedProgram& code = piece.code;

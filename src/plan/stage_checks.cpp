@@ -68,18 +68,18 @@ bool find_wrong_params(const Graph& graph, std::size_t number, const std::vector
 
 // Adds what is wrong with the types and shapes of a kernel stage's operands; returns whether something is.
 bool find_wrong_operands(const GraphStage& stage, std::size_t number, std::vector<Problem>& problems) {
-  kernels::Complaints complaints;
+  kernels::Diagnostics diagnostics;
   try {
     StageCall(stage, stage.params).plan();
   } catch (const Error& error) {
     // A plan that continued after one mistake may stumble over its consequences.
     const bool is_of_kernel = error.message().starts_with(text("[", stage.kernel->name, "]"));
-    if (is_of_kernel || complaints.all().empty()) complaints.add(error);
+    if (is_of_kernel || diagnostics.errors().empty()) diagnostics.add(error);
   }
-  for (const Error& error : complaints.all()) {
+  for (const Error& error : diagnostics.errors()) {
     problems.push_back({number, error.code(), without_name(error.what(), stage.label)});
   }
-  return !complaints.all().empty();
+  return !diagnostics.errors().empty();
 }
 
 }  // namespace

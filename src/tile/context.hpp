@@ -9,11 +9,11 @@
 #include <string_view>
 #include <vector>
 
-// What the functions of the tile language share: the trace of this thread, and what Tiles are in it.
+// Shared by the functions of the tile language: the trace being recorded on this thread, and what Tiles mean in it.
 namespace tessera::tile {
 
 struct Context {
-  std::uint64_t number;  // tells traces apart
+  std::uint64_t number;  // unique
   ir::Builder builder;
   ir::Id stored = ir::none;
 };
@@ -23,13 +23,13 @@ Context& context();
 ir::Builder& builder();
 [[noreturn]] void fail(std::string_view what);  // "[kernel] what"
 
-// The only one who looks into Tiles, Inputs and Outputs.
+// Access to the internals of Tiles, Inputs and Outputs.
 struct Access {
   static Tile tile(ir::Id id);
   static bool is_number(const Tile& tile) noexcept { return tile.trace_ == 0; }
-  // The type of a value, or that which a number has on its own: s64, f32 or boolean.
+  // The type of a value, or the default type of a plain number: s64, f32 or boolean.
   static ir::Type type(const Tile& tile);
-  // The value; a number becomes one of the type.
+  // The value; a plain number becomes a constant of this type.
   static ir::Id id(const Tile& tile, ir::Type type);
   static int buffer(const Input& input);
   static int buffer(const Output& output);
@@ -39,14 +39,14 @@ struct Access {
   static void check(const Tile& tile);
 };
 
-// The type in which tiles meet: that of the first that is no number.
+// The type in which tiles are combined: that of the first that is not a plain number.
 ir::Type common_type(std::initializer_list<const Tile*> tiles);
-// Of its own type.
+// The value in its own type.
 ir::Id id_of(const Tile& tile);
-// A whole number for an index, an extent, a count.
+// An integer, for an index, extent or count.
 ir::Id index_id(const Index& index);
 std::vector<ir::Id> index_ids(const Indices& indices);
-// 0…rank-1 of an axis that may be negative; `what` has the axis: "a tile of shape [3]".
+// The axis 0…rank-1 of one that may count from the end. `what` is its owner in messages: "a tile of shape [3]".
 int checked_axis(int axis, int rank, std::string_view what);
 
 }  // namespace tessera::tile

@@ -34,7 +34,7 @@ ir::Id count_from(ir::Id start, int rank, int axis, ir::Id extent) {
   return make.binary(Code::add, start, counted);
 }
 
-// Where each point of the output's tile is along an axis, and those before and after it.
+// The output index of each element of the tile along an axis, extended by `before` and `after`.
 ir::Id output_index(const Output& z, int axis, int before = 0, int after = 0) {
   ir::Builder& make = builder();
   const ir::Id start = make.binary(Code::sub, make.origin(axis), make.index(before));
@@ -42,7 +42,7 @@ ir::Id output_index(const Output& z, int axis, int before = 0, int after = 0) {
   return count_from(start, z.rank(), axis, extent);
 }
 
-// For a border that takes the last axis as groups of `step` elements.
+// The steps of a border rule that treats the last axis as groups of `step` elements.
 std::vector<std::int64_t> steps_of(const ir::Buffer& buffer, int step) {
   if (step < 1) fail(text("the step must be at least 1, got ", step));
   if (step == 1 || buffer.rank() == 0) return {};
@@ -76,9 +76,9 @@ Tile Input::load(const Indices& extent, const Indices& coordinates, Border borde
   std::vector<ir::Id> indices;
   for (int axis = 0; axis < rank(); ++axis) {
     const ir::Id size = index_id(extent[static_cast<std::size_t>(axis)]);
-    const ir::Id which = index_id(coordinates[static_cast<std::size_t>(axis)]);
-    // block * tile_dim is the tile's origin: the builder knows.
-    indices.push_back(count_from(make.binary(Code::mul, which, size), rank(), axis, size));
+    const ir::Id coordinate = index_id(coordinates[static_cast<std::size_t>(axis)]);
+    // The builder simplifies block * tile_dim to the tile's origin.
+    indices.push_back(count_from(make.binary(Code::mul, coordinate, size), rank(), axis, size));
   }
   return Access::tile(make.load(Access::buffer(*this), indices, border));
 }
@@ -106,10 +106,10 @@ Tile Output::index(int axis, int before, int after) const {
 void Output::store(const Tile& value) const {
   const ir::Buffer& buffer = buffer_of(*this);
   if (context().stored != ir::none) fail(text(buffer.name, " is stored twice"));
-  if (builder().is_in_loop()) fail(text(buffer.name, " is stored inside of a loop: store what the loop gives"));
+  if (builder().is_in_loop()) fail(text(buffer.name, " is stored inside a loop: store the loop's result instead"));
   const ir::Type type = Access::is_number(value) ? buffer.type : Access::type(value);
   if (type != buffer.type)
-    fail(text("the output ", buffer.name, " is ", to_string(buffer.type), " and what is stored is ", to_string(type),
+    fail(text("the output ", buffer.name, " is ", to_string(buffer.type), " but the stored value is ", to_string(type),
               ": cast<T>() it"));
   context().stored = Access::id(value, type);
   ir::check_broadcasts_to(builder().program(), builder()[context().stored].shape, builder().tile_shape());
@@ -122,8 +122,8 @@ Tile load_like(const Input& x, const Output& z) {
   std::vector<ir::Id> indices;
   for (int axis = 0; axis < x.rank(); ++axis) {
     const int aligned = output_axis(x, z, axis);
-    // Where the output has an extent of 1 too, nothing is repeated: the tile's extent is that of any other axis, so
-    // that a kernel which fits other shapes fits this one.
+    // Where the output has an extent of 1 too, nothing is repeated: the tile has the same extent as for other shapes,
+    // so that a kernel valid for those is valid for this one.
     if (is_one(buffer_of(x), axis) && !is_one(buffer_of(z), aligned)) {
       indices.push_back(make.index(0));
     } else {
@@ -132,7 +132,7 @@ Tile load_like(const Input& x, const Output& z) {
     }
   }
   const ir::Id loaded = make.load(buffer, indices, Border::zero);
-  // It has the output's axes, also where each is repeated.
+  // Its rank must be the output's, even if all axes are repeated.
   if (make.rank(loaded) == z.rank()) return Access::tile(loaded);
   return Access::tile(make.broadcast(loaded, ir::Extents(static_cast<std::size_t>(z.rank()), make.index(1))));
 }
@@ -202,8 +202,7 @@ Tile full_like(const Output& z, const Tile& number) {
   ir::Builder& make = builder();
   const ir::Id id = Access::id(number, buffer_of(z).type);
   if (make[id].type != buffer_of(z).type)
-    fail(text("full_like makes a tile of ", to_string(buffer_of(z).type), ", got ", to_string(make[id].type),
-              ": cast<T>() it"));
+    fail(text("full_like needs ", to_string(buffer_of(z).type), ", got ", to_string(make[id].type), ": cast<T>() it"));
   return Access::tile(make.broadcast(id, make.tile_shape()));
 }
 

@@ -24,8 +24,8 @@ Tile binary(Code code, const Tile& a, const Tile& b) {
   return Access::tile(builder().binary(code, x, y));
 }
 
-// A number means a float where only floats are meant: exp(1).
-Tile of_floats(Code code, const Tile& x) {
+// For functions of floats, where a plain number means a float: exp(1).
+Tile float_unary(Code code, const Tile& x) {
   const bool is_number = Access::is_number(x) && Access::type(x) != ir::Type::boolean;
   return Access::tile(builder().unary(code, is_number ? Access::id(x, ir::Type::f32) : id_of(x)));
 }
@@ -61,13 +61,13 @@ Tile operator<<(const Tile& a, const Tile& b) { return binary(Code::shl, a, b); 
 Tile operator>>(const Tile& a, const Tile& b) { return binary(Code::shr, a, b); }
 
 Tile operator~(const Tile& a) {
-  if (Access::type(a) == ir::Type::boolean) fail("~ is for integers; what a comparison gives is turned round by !");
+  if (Access::type(a) == ir::Type::boolean) fail("~ is for integers; negate a bool with !");
   return unary(Code::bit_not, a);
 }
 
 Tile operator!(const Tile& a) {
   if (Access::type(a) != ir::Type::boolean)
-    fail(text("! is for what a comparison gives, got ", to_string(Access::type(a)), "; compare it with 0"));
+    fail(text("! needs a bool, got ", to_string(Access::type(a)), "; compare it with 0"));
   return unary(Code::bit_not, a);
 }
 
@@ -86,17 +86,17 @@ Tile select(const Tile& condition, const Tile& yes, const Tile& no) {
   return Access::tile(builder().select(truth, a, b));
 }
 
-Tile exp(const Tile& x) { return of_floats(Code::exp, x); }
-Tile log(const Tile& x) { return of_floats(Code::log, x); }
-Tile sqrt(const Tile& x) { return of_floats(Code::sqrt, x); }
-Tile rsqrt(const Tile& x) { return of_floats(Code::rsqrt, x); }
-Tile sin(const Tile& x) { return of_floats(Code::sin, x); }
-Tile cos(const Tile& x) { return of_floats(Code::cos, x); }
-Tile tanh(const Tile& x) { return of_floats(Code::tanh, x); }
-Tile erf(const Tile& x) { return of_floats(Code::erf, x); }
-Tile floor(const Tile& x) { return of_floats(Code::floor, x); }
-Tile ceil(const Tile& x) { return of_floats(Code::ceil, x); }
-Tile round(const Tile& x) { return of_floats(Code::round, x); }
+Tile exp(const Tile& x) { return float_unary(Code::exp, x); }
+Tile log(const Tile& x) { return float_unary(Code::log, x); }
+Tile sqrt(const Tile& x) { return float_unary(Code::sqrt, x); }
+Tile rsqrt(const Tile& x) { return float_unary(Code::rsqrt, x); }
+Tile sin(const Tile& x) { return float_unary(Code::sin, x); }
+Tile cos(const Tile& x) { return float_unary(Code::cos, x); }
+Tile tanh(const Tile& x) { return float_unary(Code::tanh, x); }
+Tile erf(const Tile& x) { return float_unary(Code::erf, x); }
+Tile floor(const Tile& x) { return float_unary(Code::floor, x); }
+Tile ceil(const Tile& x) { return float_unary(Code::ceil, x); }
+Tile round(const Tile& x) { return float_unary(Code::round, x); }
 Tile abs(const Tile& x) { return unary(Code::abs, x); }
 Tile pow(const Tile& x, const Tile& y) { return binary(Code::pow, x, y); }
 Tile min(const Tile& a, const Tile& b) { return binary(Code::min, a, b); }
@@ -116,7 +116,7 @@ Tile round_cast(const Tile& x, DType to) {
 }
 
 Tile constant(DType type, const Tile& number) {
-  if (!Access::is_number(number)) fail("constant() takes a number; a tile is converted by cast<T>()");
+  if (!Access::is_number(number)) fail("constant() takes a number; use cast<T>() to convert a tile");
   return Access::tile(Access::id(number, ir::type_of(type)));
 }
 
@@ -185,7 +185,7 @@ namespace detail {
 
 Tile scalar(int number) {
   const auto count = static_cast<int>(builder().program().scalars.size());
-  if (number < 0 || number >= count) fail(text("there is no scalar ", number, ", there are ", count));
+  if (number < 0 || number >= count) fail(text("there is no scalar ", number, ": the kernel has ", count));
   return Access::tile(builder().scalar(number));
 }
 
@@ -206,7 +206,7 @@ std::vector<Tile> loop(const Index& count, const std::vector<Tile>& initial,
   const std::vector<ir::Id> arguments = builder().arguments();
   const std::vector<Tile> returned = body(Access::tile(arguments[0]), to_tiles(std::span(arguments).subspan(1)));
   if (returned.size() != first.size())
-    fail(text("a loop carries ", first.size(), " tiles and its body returns ", returned.size()));
+    fail(text("a loop carries ", first.size(), " tiles but its body returns ", returned.size()));
   std::vector<ir::Id> next;
   next.reserve(returned.size());
   for (std::size_t i = 0; i < returned.size(); ++i) next.push_back(Access::id(returned[i], builder()[first[i]].type));

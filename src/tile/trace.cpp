@@ -21,7 +21,7 @@ namespace {
 thread_local Context* current = nullptr;
 std::atomic<std::uint64_t> last_number{0};
 
-// Makes a context the thread's, as long as it lives.
+// Makes a context the thread's current one during its lifetime.
 class Scope {
  public:
   explicit Scope(Context& context) : outer_(std::exchange(current, &context)) {}
@@ -33,10 +33,9 @@ class Scope {
   Context* outer_;
 };
 
-// How many operations there are, each of which needs the one before it. Compilers go down such chains, some kinds of
-// operations by calling themselves: there must be an end to it before that of a thread's stack.
+// Limits the longest chain of dependent operations: compilers recurse along it, and must not overflow a thread's stack.
 void check_depth(const ir::Program& program) {
-  constexpr int deepest = 4000;
+  constexpr int max_depth = 4000;
   std::vector<int> depths(program.ops.size());
   const auto below = [&](const std::vector<ir::Id>& ids) {
     int most = 0;
@@ -49,8 +48,9 @@ void check_depth(const ir::Program& program) {
     if (op.code != ir::Code::loop) continue;
     depths[id] += below(program.regions[static_cast<std::size_t>(op.index)].results);
   }
-  if (const int depth = depths.back(); depth > deepest) {
-    ir::fail(program, text(depth, " operations need each other one after the other, at most ", deepest, " may"));
+  if (const int depth = depths.back(); depth > max_depth) {
+    ir::fail(program,
+             text("a chain of ", depth, " dependent operations is too long; at most ", max_depth, " are allowed"));
   }
 }
 
@@ -58,7 +58,7 @@ void check_depth(const ir::Program& program) {
 
 Context& context() {
   if (!current)
-    throw Error(Errc::invalid_kernel, "tiles can only be computed with inside a kernel, on the thread that calls it");
+    throw Error(Errc::invalid_kernel, "tiles can only be used inside a kernel, on the thread that calls it");
   return *current;
 }
 
@@ -71,7 +71,7 @@ ir::Program trace(std::string_view name, std::vector<ir::Buffer> buffers, std::v
                   ir::Builder(std::string(name), std::move(buffers), std::move(scalars), std::move(tile))};
   const Scope scope(context);
   body();
-  if (context.builder.is_in_loop()) fail("the body of a loop threw, and the kernel went on");
+  if (context.builder.is_in_loop()) fail("the body of a loop threw, and the kernel continued");
   if (context.stored == ir::none) fail("nothing is stored: the kernel must call store() of its output");
   ir::Program program = std::move(context.builder).store(context.stored);
   ir::verify(program);
@@ -87,8 +87,9 @@ Tile Access::tile(ir::Id id) {
 }
 
 void Access::check(const Tile& tile) {
-  if (tile.trace_ != context().number) fail("a tile of another kernel, or of another call of it, is used");
-  if (!builder().is_visible(tile.id_)) fail("a tile that was made inside of a loop is used outside: return it instead");
+  if (tile.trace_ != context().number) fail("this tile belongs to another kernel, or to another call of it");
+  if (!builder().is_visible(tile.id_))
+    fail("this tile was created inside a loop and is used outside it: return it from the loop instead");
 }
 
 ir::Type Access::type(const Tile& tile) {
@@ -110,7 +111,7 @@ namespace {
 
 bool fits(double number, ir::Type type) {
   const auto in = [&]<class T>(T) {
-    // The greatest s64 is no double; the one after it is.
+    // INT64_MAX is not representable as a double; 2^63 is.
     return number >= static_cast<double>(std::numeric_limits<T>::min()) &&
            number < std::ldexp(1.0, std::numeric_limits<T>::digits) && std::trunc(number) == number;
   };
@@ -130,18 +131,23 @@ bool fits(double number, ir::Type type) {
   }
 }
 
+std::string_view article(ir::Type type) {
+  return type == ir::Type::f32 || type == ir::Type::f64 || type == ir::Type::s32 || type == ir::Type::s64 ? "an" : "a";
+}
+
 }  // namespace
 
 ir::Id Access::constant(const Tile& number, ir::Type type) {
   if (number.is_truth_ != (type == ir::Type::boolean)) {
-    fail(number.is_truth_ ? text("true and false do not meet a tile of ", to_string(type))
-                          : text("the number ", number.number_, " does not meet what a comparison gives"));
+    fail(number.is_truth_ ? text("cannot combine a bool with ", article(type), " ", to_string(type), " tile")
+                          : text("cannot combine the number ", number.number_, " with a bool tile"));
   }
   if (type == ir::Type::boolean) return builder().integer(type, number.integer_);
-  // Near the ends of s64 a double is another number.
+  // Near the limits of s64, converting to double changes the number.
   const bool is_whole_s64 = type == ir::Type::s64 && number.is_whole_ && (number.integer_ < 0) == (number.number_ < 0);
   if (!is_whole_s64 && !fits(number.number_, type))
-    fail(text("the number ", number.number_, " does not fit ", to_string(type), ", the type of what it meets"));
+    fail(text("the number ", number.number_, " does not fit ", to_string(type),
+              ", the type of the tile it is combined with"));
   if (ir::is_float(type)) return builder().number(type, number.number_);
   return builder().integer(type, number.is_whole_ ? number.integer_ : static_cast<std::int64_t>(number.number_));
 }
@@ -149,19 +155,19 @@ ir::Id Access::constant(const Tile& number, ir::Type type) {
 int Access::buffer(const Input& input) {
   const auto count = static_cast<int>(builder().program().buffers.size()) - 1;
   if (input.number_ < 0 || input.number_ >= count)
-    fail(text("there is no input ", input.number_, ", there are ", count));
+    fail(text("there is no input ", input.number_, ": the kernel has ", count));
   return input.number_ + 1;
 }
 
 int Access::buffer(const Output& output) {
-  if (output.number_ != 0) fail(text("there is no output ", output.number_, ", there is one"));
+  if (output.number_ != 0) fail(text("there is no output ", output.number_, ": the kernel has one"));
   return 0;
 }
 
 ir::Type common_type(std::initializer_list<const Tile*> tiles) {
   const auto value = std::ranges::find_if(tiles, [](const Tile* tile) { return !Access::is_number(*tile); });
   if (value != tiles.end()) return Access::type(**value);
-  // Numbers only: whole ones as s64, otherwise as f32.
+  // Plain numbers only: integers as s64, otherwise f32.
   ir::Type type = Access::type(**tiles.begin());
   for (const Tile* tile : tiles) {
     if (Access::type(*tile) == ir::Type::f32) type = ir::Type::f32;
@@ -204,7 +210,7 @@ bool is_name(std::string_view name) {
 void check_kernel_name(std::string_view name) {
   if (!is_name(name))
     throw Error(Errc::invalid_kernel,
-                text("'", name, "' is no name for a kernel: a letter, then letters, digits, '_' and '.'"));
+                text("'", name, "' is not a valid kernel name: a letter, then letters, digits, '_' and '.'"));
 }
 
 namespace {

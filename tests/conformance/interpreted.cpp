@@ -36,7 +36,7 @@ Tensor interpreted(const Case& of, const Call& call) {
   std::vector<std::int64_t> dims;
   for (const Shape& shape : plan.shapes) dims.insert(dims.end(), shape.begin(), shape.end());
   std::vector<std::uint64_t> scalars;
-  for (const kernels::Plan::Scalar& scalar : plan.scalars) {
+  for (const kernels::Lowering::Scalar& scalar : plan.scalars) {
     scalars.push_back(is_float(scalar.dtype) ? std::bit_cast<std::uint64_t>(scalar.value.number)
                                              : static_cast<std::uint64_t>(scalar.value.integer));
   }

@@ -1,4 +1,4 @@
-// Every kernel on every device, beside oracles and the reference interpreter.
+// Runs every kernel on every device and compares it with oracles and the reference interpreter.
 #include <tessera/tessera.hpp>
 
 #include "conformance/cases/cases.hpp"
@@ -23,17 +23,17 @@ namespace {
 
 constexpr const char* usage =
     "Usage: tessera_conformance [options]\n"
-    "Compares what devices make of kernels with oracles and with the reference interpreter.\n"
-    "  --device NAME  this device only; all that there are otherwise\n"
-    "  --kernel NAME  this kernel only\n"
-    "  --case N       this case of the kernel only\n"
-    "  --matrix FILE  writes which device takes which types, as Markdown\n"
-    "  --expect FILE  what --matrix has written must still be so, but for real GPUs, which may have other types\n"
-    "  --sample N     every Nth case only, and the first of each type\n"
+    "Compares the results of kernels with oracles and with the reference interpreter.\n"
+    "  --device NAME  only this device (default: all)\n"
+    "  --kernel NAME  only this kernel\n"
+    "  --case N       only this case of the kernel\n"
+    "  --matrix FILE  write the types each device supports, as Markdown\n"
+    "  --expect FILE  fail if the types differ from a file written by --matrix, except on hardware GPUs\n"
+    "  --sample N     only every Nth case, and the first of each type\n"
     "  --huge         buffers of more than 2^31 bytes instead of the usual cases\n"
-    "  --list         names the kernels and the number of their cases, and runs none\n"
-    "  --help         says this\n"
-    "Exit code: 0 if all is right, 1 if something is not, 2 if it could not run.\n";
+    "  --list         list the kernels and their number of cases\n"
+    "  --help         print this\n"
+    "Exit code: 0 if all cases pass, 1 if some fail, 2 if it cannot run.\n";
 
 struct Options {
   std::vector<std::string> devices;
@@ -61,8 +61,8 @@ std::vector<Group> grouped(Cases cases, const std::string& only) {
 }
 
 struct Tally {
-  // Of each type the first case tells whether the device takes it: that is run whatever the sample is. What else a
-  // device does of a type that it lacks, a cast to the same type say, is a copy.
+  // The first case of each type, which every sample includes, decides whether the device supports it. Other cases may
+  // work even if it does not: a cast to the same type, for example, is a copy.
   std::set<DType> dtypes;
   std::set<DType> unsupported_dtypes;
   int unsupported = 0;  // cases
@@ -80,8 +80,8 @@ struct Tally {
 
 constexpr int most_shown = 5;
 
-// Where it went wrong, and how to see it again.
-void complain(Tally& tally, const Device& device, const Case& one, int number, const std::string& what) {
+// Prints a failure and how to reproduce it.
+void report_failure(Tally& tally, const Device& device, const Case& one, int number, const std::string& what) {
   ++tally.failed;
   if (++tally.shown > most_shown) return;
   std::printf("FAILED %s\n  %s\n  again: tessera_conformance --device %s --kernel %s --case %d\n",
@@ -101,7 +101,7 @@ Tensor run_on(const Device& device, const Case& one, const Call& call) {
   inputs.reserve(call.inputs.size());
   for (const Tensor& input : call.inputs) inputs.push_back(device.from_bytes(input.bytes, input.shape, input.dtype));
   Tensor result(one.dtype, one.shape);
-  // What is not written shows.
+  // Elements that are not written will be noticed.
   const std::vector<std::byte> before(result.bytes.size(), std::byte{0xA5});
   const Buffer output = one.in_place >= 0 ? inputs[static_cast<std::size_t>(one.in_place)]
                                           : device.from_bytes(before, one.shape, one.dtype);
@@ -113,12 +113,12 @@ Tensor run_on(const Device& device, const Case& one, const Call& call) {
 void expect_refusal(Tally& tally, const Device& device, const Case& one, int number, const Call& call) {
   try {
     run_on(device, one, call);
-    complain(tally, device, one, number, "expected " + std::string(to_string(*one.error)) + ", got no error");
+    report_failure(tally, device, one, number, "expected " + std::string(to_string(*one.error)) + ", got no error");
   } catch (const Error& error) {
     if (error.code() == *one.error) return;
-    complain(tally, device, one, number,
-             "expected " + std::string(to_string(*one.error)) + ", got " + std::string(to_string(error.code())) + ": " +
-                 error.what());
+    report_failure(tally, device, one, number,
+                   "expected " + std::string(to_string(*one.error)) + ", got " + std::string(to_string(error.code())) +
+                       ": " + error.what());
   }
 }
 
@@ -132,24 +132,24 @@ void run_case(Tally& tally, const Device& device, const Case& one, int number, b
     const Check of_device = check(expected, run_on(device, one, call));
     tally.add(of_device);
     if (!tally.unsupported_dtypes.contains(one.dtype)) tally.dtypes.insert(one.dtype);
-    if (of_device.first) return complain(tally, device, one, number, to_text(who, of_device));
+    if (of_device.first) return report_failure(tally, device, one, number, to_text(who, of_device));
     if (is_huge) return;
     who = "interpreter";
     const Check of_interpreter = check(expected, interpreted(one, call));
-    if (of_interpreter.first) complain(tally, device, one, number, to_text(who, of_interpreter));
+    if (of_interpreter.first) report_failure(tally, device, one, number, to_text(who, of_interpreter));
   } catch (const Error& error) {
-    // A device may lack a type, or the kernel may need one that it lacks: that is told, and no failure.
+    // A device may lack a type that the kernel uses: that is not a failure.
     const bool is_unsupported = error.code() == Errc::unsupported && device.info().backend != "cpu";
-    if (!is_unsupported) return complain(tally, device, one, number, std::string(who) + ": " + error.what());
+    if (!is_unsupported) return report_failure(tally, device, one, number, std::string(who) + ": " + error.what());
     --tally.cases;
     ++tally.unsupported;
     if (!tally.dtypes.contains(one.dtype)) tally.unsupported_dtypes.insert(one.dtype);
   } catch (const std::exception& error) {
-    complain(tally, device, one, number, std::string(who) + ": " + error.what());
+    report_failure(tally, device, one, number, std::string(who) + ": " + error.what());
   }
 }
 
-// What a device takes of a kernel, by kernel and device.
+// The supported types, by kernel and device.
 using Matrix = std::map<std::string, std::map<std::string, std::string>>;
 Matrix matrix;
 
@@ -167,9 +167,11 @@ void write_matrix(const Options& options) {
   if (!file) throw std::runtime_error("cannot write " + options.matrix);
   std::fputs(
       "# Kernels and devices\n\n"
-      "Which types of output each device takes, written by `tessera_conformance --matrix`: all that is listed gives\n"
-      "the reference interpreter's answer there. A device without arithmetic of 64 bits copies, fills and keeps such\n"
-      "types all the same, and refuses calls whose numbers need it: `scale` of integers by 1.5, `arange` by 0.1.\n\n"
+      "Output types that each device supports, written by `tessera_conformance --matrix`. For all of them, results "
+      "match the\n"
+      "reference interpreter. A device without 64-bit arithmetic can still copy, fill and store such types, but "
+      "refuses\n"
+      "calls whose numbers need it: `scale` of integers by 1.5, `arange` by 0.1.\n\n"
       "| kernel |",
       file);
   for (const std::string& device : options.devices) std::fprintf(file, " %s |", device.c_str());
@@ -207,13 +209,13 @@ Matrix read_matrix(const std::string& path) {
   return read;
 }
 
-// Whether a device takes another set of types than before.
+// Whether the supported types differ from the expected ones.
 bool is_other_than_expected(const Matrix& expected, const std::string& kernel, const std::string& device,
                             const std::string& types) {
   const auto row = expected.find('`' + kernel + '`');
   const std::string before = row != expected.end() && row->second.contains(device) ? row->second.at(device) : "nothing";
   if (before == types) return false;
-  std::printf("%-20s FAILED: it takes %s, and is expected to take %s\n", kernel.c_str(), types.c_str(), before.c_str());
+  std::printf("%-20s FAILED: supports %s, expected %s\n", kernel.c_str(), types.c_str(), before.c_str());
   return true;
 }
 
@@ -224,15 +226,15 @@ void print_row(const std::string& kernel, const Tally& tally) {
   std::fflush(stdout);
 }
 
-// Kernels that the device has and nobody compares.
-int complain_of_forgotten(const Device& device, const std::vector<Group>& groups) {
-  int forgotten = 0;
+// Reports kernels without cases.
+int report_missing_cases(const Device& device, const std::vector<Group>& groups) {
+  int missing = 0;
   for (const KernelInfo& kernel : device.kernels()) {
     if (std::ranges::find(groups, kernel.name, &Group::first) != groups.end()) continue;
     std::printf("%-20s FAILED: no cases\n", kernel.name.c_str());
-    ++forgotten;
+    ++missing;
   }
-  return forgotten;
+  return missing;
 }
 
 bool run_device(const std::string& name, const std::vector<Group>& groups, const Options& options) {
@@ -255,7 +257,7 @@ bool run_device(const std::string& name, const std::vector<Group>& groups, const
     failed += tally.failed;
     if (is_compared && is_other_than_expected(expected, kernel, name, types_of(tally))) ++failed;
   }
-  if (options.kernel.empty() && !options.huge) failed += complain_of_forgotten(device, groups);
+  if (options.kernel.empty() && !options.huge) failed += report_missing_cases(device, groups);
   std::printf("\n%s: %s\n", name.c_str(), failed == 0 ? "all passed" : (std::to_string(failed) + " FAILED").c_str());
   return failed == 0;
 }
@@ -296,7 +298,7 @@ Options parse(const std::vector<std::string>& arguments) {
 
 int run_all(const Options& options) {
   const std::vector<Group> groups = grouped(options.huge ? huge_cases() : all_cases(), options.kernel);
-  if (groups.empty()) throw std::runtime_error("there is no case of kernel \"" + options.kernel + '"');
+  if (groups.empty()) throw std::runtime_error("there are no cases of kernel \"" + options.kernel + '"');
   if (options.list) {
     for (const auto& [kernel, cases] : groups) std::printf("%-20s %6zu\n", kernel.c_str(), cases.size());
     return 0;

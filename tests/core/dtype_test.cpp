@@ -28,15 +28,15 @@ TEST(DType, The_list_of_all_has_each_once) {
   EXPECT_EQ(std::size(all_dtypes), 6U);
 }
 
-TEST(DType, A_name_gives_the_type_back) {
+TEST(DType, Names_convert_back_to_types) {
   for (DType dtype : all_dtypes) EXPECT_EQ(dtype_from_string(to_string(dtype)), dtype) << to_string(dtype);
 }
 
-TEST(DType, Anything_else_is_no_name) {
+TEST(DType, Other_names_are_refused) {
   for (const char* name : {"", "f16", "F32", " f32", "f32 ", "float", "u64"}) {
     expect_error(Errc::invalid_argument, std::string("'") + name + "'", [&] { dtype_from_string(name); });
   }
-  expect_error(Errc::invalid_argument, "f32, f64, s32, s64, u32, u8", [] { dtype_from_string("half"); });
+  expect_error(Errc::invalid_argument, "f32, f64, s32, s64, u32 or u8", [] { dtype_from_string("half"); });
 }
 
 TEST(DType, Knows_the_size_of_an_element) {
@@ -52,7 +52,7 @@ TEST(DType, Knows_which_types_are_floats) {
   for (DType dtype : all_dtypes) EXPECT_EQ(is_float(dtype), to_string(dtype).front() == 'f') << to_string(dtype);
 }
 
-TEST(DType, Belongs_to_a_type_of_the_language) {
+TEST(DType, Corresponds_to_a_C_plus_plus_type) {
   static_assert(dtype_of<float> == f32);
   static_assert(dtype_of<double> == f64);
   static_assert(dtype_of<std::int32_t> == s32);
@@ -62,7 +62,7 @@ TEST(DType, Belongs_to_a_type_of_the_language) {
   static_assert(dtype_of<std::uint8_t> == u8);
 }
 
-TEST(DType, Types_that_no_buffer_can_hold_are_no_elements) {
+TEST(DType, Other_types_are_not_elements) {
   EXPECT_FALSE(Element<bool>);
   EXPECT_FALSE(Element<char>);
   EXPECT_FALSE(Element<std::int8_t>);
@@ -73,7 +73,7 @@ TEST(DType, Types_that_no_buffer_can_hold_are_no_elements) {
   EXPECT_FALSE(Element<float*>);
 }
 
-TEST(DType, A_const_type_is_no_element) {
+TEST(DType, Const_types_are_not_elements) {
   EXPECT_FALSE(Element<const float>);
   EXPECT_FALSE(Element<const std::int32_t>);
   EXPECT_FALSE(Element<const std::uint8_t>);

@@ -40,7 +40,7 @@ const std::map<Errc, std::pair<std::string_view, Fault>> codes = {
     {Errc::internal, {"internal", Fault::library}},
 };
 
-TEST(Errc, Every_code_has_a_name_and_somebody_at_fault) {
+TEST(Errc, Every_code_has_a_name_and_a_fault) {
   EXPECT_EQ(codes.size(), static_cast<std::size_t>(Errc::internal) + 1);
   for (const auto& [code, expected] : codes) {
     EXPECT_EQ(to_string(code), expected.first);
@@ -65,7 +65,7 @@ TEST(Error, Without_a_cause_is_its_own_root) {
   EXPECT_EQ(error.root().message(), "too much");
 }
 
-TEST(Error, Tells_the_whole_story_and_each_part_of_it) {
+TEST(Error, Describes_the_whole_chain_and_each_link) {
   const FailurePtr root = make_failure(Errc::device_failure, "the device broke");
   const Error error(make_failure("[relu] failed", make_failure("[scale] failed", root)));
   EXPECT_STREQ(error.what(), "[relu] failed; caused by: [scale] failed; caused by: the device broke");
@@ -78,7 +78,7 @@ TEST(Error, Tells_the_whole_story_and_each_part_of_it) {
   EXPECT_STREQ(error.root().what(), "the device broke");
 }
 
-TEST(Error, Has_the_code_of_its_root_all_along_the_chain) {
+TEST(Error, Has_the_code_of_its_root_along_the_whole_chain) {
   const Error error(make_failure("b", make_failure("a", make_failure(Errc::out_of_memory, "root"))));
   EXPECT_EQ(error.code(), Errc::out_of_memory);
   EXPECT_EQ(error.cause()->code(), Errc::out_of_memory);
@@ -117,13 +117,13 @@ TEST(Failure, A_chain_of_up_to_64_causes_is_kept_whole) {
     EXPECT_EQ(causes_behind(newest), links);
     EXPECT_EQ(newest->depth, links);
   }
-  EXPECT_EQ(std::string(Error(chain_of(64)).what()).find("left out"), std::string::npos);
+  EXPECT_EQ(std::string(Error(chain_of(64)).what()).find("omitted"), std::string::npos);
 }
 
-TEST(Failure, A_longer_chain_keeps_its_newest_link_and_its_root_and_says_that_some_are_missing) {
+TEST(Failure, A_longer_chain_keeps_its_newest_link_and_its_root_and_counts_the_omitted_ones) {
   const Error error(chain_of(66));
   EXPECT_TRUE(error.message().starts_with("link 66"));
-  EXPECT_NE(std::string(error.what()).find("left out"), std::string::npos);
+  EXPECT_NE(std::string(error.what()).find("omitted"), std::string::npos);
   EXPECT_EQ(error.root().message(), "root");
   EXPECT_EQ(error.code(), Errc::device_failure);
 }
@@ -135,11 +135,11 @@ TEST(Failure, A_longer_chain_keeps_its_newest_links) {
   }
 }
 
-TEST(Failure, The_number_of_causes_that_are_left_out_is_true) {
+TEST(Failure, The_number_of_omitted_causes_is_right) {
   for (const std::size_t links : {66U, 67U, 98U, 99U, 1000U}) {
     const FailurePtr newest = chain_of(links);
     const std::string story = Error(newest).what();
-    const auto words = story.find(" causes between left out");
+    const auto words = story.find(" causes omitted");
     ASSERT_NE(words, std::string::npos) << story;
     const auto number = story.rfind('(', words) + 1;
     EXPECT_EQ(std::stoul(story.substr(number, words - number)), links - causes_behind(newest)) << links;

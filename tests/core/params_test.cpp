@@ -19,7 +19,7 @@ using test::expect_error;
 constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
 
-TEST(Value, Is_the_integer_0_by_itself) {
+TEST(Value, Is_the_integer_0_by_default) {
   EXPECT_TRUE(Value().is_integer());
   EXPECT_EQ(Value().integer(), 0);
 }
@@ -84,11 +84,11 @@ TEST(Value, A_list_may_have_one_item_or_none) {
   EXPECT_EQ(Value(std::vector<float>{}).items().size(), 0U);
 }
 
-// In a template, so that it can be asked without breaking the build.
+// In a template, so that it can be tested without breaking the build.
 template <class V>
 constexpr bool has_list_of_none = requires { V::list(); };
 
-TEST(Value, A_list_of_none_is_made_as_the_others) { EXPECT_TRUE(has_list_of_none<Value>); }
+TEST(Value, An_empty_list_can_be_created) { EXPECT_TRUE(has_list_of_none<Value>); }
 
 TEST(Value, A_vector_of_numbers_is_a_list) {
   EXPECT_EQ(Value(std::vector<int>{224, 225}), Value(224, 225));
@@ -104,7 +104,7 @@ TEST(Value, Values_are_equal_if_type_and_contents_are) {
   EXPECT_NE(Value(1, "a"), Value(1, "b"));
 }
 
-TEST(Value, Is_written_as_in_the_source) {
+TEST(Value, Prints_as_in_source_code) {
   EXPECT_EQ(to_string(Value(3)), "3");
   EXPECT_EQ(to_string(Value(least)), "-9223372036854775808");
   EXPECT_EQ(to_string(Value(1.5)), "1.5");
@@ -116,7 +116,7 @@ TEST(Value, Is_written_as_in_the_source) {
   EXPECT_EQ(to_string(Value::list(Value::list("a"), 0.5)), "[[\"a\"], 0.5]");
 }
 
-TEST(Value, Tells_the_name_of_its_type) {
+TEST(Value, Has_a_type_name) {
   EXPECT_EQ(type_name(Value(true)), "a bool");
   EXPECT_EQ(type_name(Value(3)), "an integer");
   EXPECT_EQ(type_name(Value(1.5)), "a number");
@@ -136,7 +136,7 @@ TEST(Value, Another_type_is_refused_with_both_types_named) {
   refused("expected a list, got a string, \"ab\"", [] { Value("ab").items(); });
 }
 
-TEST(Params, Are_none_by_themselves) {
+TEST(Params, Are_empty_by_default) {
   const Params none{};
   EXPECT_TRUE(none.empty());
   EXPECT_EQ(none.size(), 0U);
@@ -144,13 +144,13 @@ TEST(Params, Are_none_by_themselves) {
   EXPECT_EQ(none, Params{});
 }
 
-// `const Params none;` in a template, so that it can be asked without breaking the build.
+// `const Params none;` in a template, so that it can be tested without breaking the build.
 template <class P>
 constexpr bool can_be_constant = requires { new const P; };
 
 TEST(Params, May_be_a_constant_without_an_initialiser) { EXPECT_TRUE(can_be_constant<Params>); }
 
-TEST(Params, One_to_eight_may_stand_in_braces) {
+TEST(Params, One_to_eight_fit_in_braces) {
   const Params lists[] = {
       {{"a", 1}},
       {{"a", 1}, {"b", 2}},
@@ -192,7 +192,7 @@ TEST(Params, Set_adds_at_the_end_and_can_be_chained) {
   EXPECT_EQ(params, (Params{{"a", 1}, {"b", 2}, {"c", "three"}}));
 }
 
-TEST(Params, Set_replaces_a_value_in_its_place) {
+TEST(Params, Set_replaces_a_value_in_place) {
   Params params{{"a", 1}, {"b", 2}};
   params.set("a", "one");
   EXPECT_EQ(params, (Params{{"a", "one"}, {"b", 2}}));
@@ -226,7 +226,7 @@ TEST(Params, Copies_are_equal_and_independent) {
   }
 }
 
-TEST(Params, Moving_leaves_none_behind_and_what_is_left_can_be_used) {
+TEST(Params, Moved_from_params_are_empty_and_usable) {
   for (std::size_t from = 0; from <= 9; ++from) {
     for (std::size_t to = 0; to <= 9; ++to) {
       Params source = params_of(from);
@@ -250,7 +250,7 @@ TEST(Params, Can_be_assigned_to_themselves) {
   }
 }
 
-TEST(Params, Set_takes_names_and_values_of_their_own) {
+TEST(Params, Set_accepts_its_own_names_and_values) {
   Params params{{"a", long_name(1)}};
   for (std::size_t i = 0; i < 10; ++i)
     params.set(params.begin()->value.string() + std::to_string(i), *params.find("a"));
@@ -259,7 +259,7 @@ TEST(Params, Set_takes_names_and_values_of_their_own) {
   EXPECT_EQ(params.find("a")->string(), "b");
 }
 
-TEST(Params, Find_knows_exact_names_only) {
+TEST(Params, Find_matches_exact_names_only) {
   const Params params{{"radius", 3}};
   EXPECT_EQ(params.find("radius")->integer(), 3);
   EXPECT_EQ(params.find("Radius"), nullptr);
@@ -267,7 +267,7 @@ TEST(Params, Find_knows_exact_names_only) {
   EXPECT_EQ(params.find(""), nullptr);
 }
 
-TEST(Params, Are_equal_if_names_values_and_order_are) {
+TEST(Params, Are_equal_if_names_values_and_order_are_equal) {
   const Params params{{"a", 1}, {"b", 2}};
   EXPECT_EQ(params, (Params{{"a", 1}, {"b", 2}}));
   EXPECT_NE(params, (Params{{"b", 2}, {"a", 1}}));

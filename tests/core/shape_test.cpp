@@ -51,14 +51,14 @@ TEST(Shape, Nine_dimensions_are_too_many) {
   expect_error(Errc::invalid_argument, "at most 8 dimensions, got 9", [] { shape_of({1, 1, 1, 1, 1, 1, 1, 1, 1}); });
 }
 
-TEST(Shape, Is_known_while_compiling) {
+TEST(Shape, Is_constexpr) {
   constexpr Shape image{480, 640U, std::uint8_t{4}};
   static_assert(image.rank() == 3 && image.elements() == 480 * 640 * 4 && image[1] == 640);
   static_assert(!std::is_constructible_v<Shape, bool>);
   static_assert(!std::is_constructible_v<Shape, double>);
 }
 
-TEST(Shape, Gives_its_dimensions_in_order) {
+TEST(Shape, Returns_its_dimensions_in_order) {
   const Shape shape{480, 640, 4};
   EXPECT_EQ(shape[0], 480);
   EXPECT_EQ(shape[1], 640);
@@ -66,7 +66,7 @@ TEST(Shape, Gives_its_dimensions_in_order) {
   EXPECT_EQ(std::vector<std::int64_t>(shape.begin(), shape.end()), (std::vector<std::int64_t>{480, 640, 4}));
 }
 
-TEST(Shape, Refuses_an_axis_that_is_not_there) {
+TEST(Shape, Refuses_an_axis_that_does_not_exist) {
   expect_error(Errc::invalid_argument, "no axis 2 in a shape of rank 2", [] { return Shape{3, 4}[2]; });
   expect_error(Errc::invalid_argument, "no axis -1", [] { return Shape{3, 4}[-1]; });
   expect_error(Errc::invalid_argument, "no axis 0 in a shape of rank 0", [] { return Shape{}[0]; });
@@ -100,7 +100,7 @@ TEST(Shape, Refuses_more_elements_than_63_bits) {
   expect_error(Errc::overflow, "63 bits", [] { return shape_of({most, most, most, most}); });
 }
 
-TEST(Shape, Refuses_dimensions_whose_strides_overflow_also_beside_a_zero) {
+TEST(Shape, Refuses_dimensions_whose_strides_overflow_even_beside_a_zero) {
   expect_error(Errc::overflow, "63 bits", [] { return Shape{0, most, 2}; });
   expect_error(Errc::overflow, "63 bits", [] { return Shape{most, 0, 2}; });
   expect_error(Errc::overflow, "63 bits", [] { return Shape{most, 2, 0}; });
@@ -129,7 +129,7 @@ TEST(Shape, Is_equal_to_the_same_dimensions_only) {
   EXPECT_NE(Shape{1}, Shape{});
 }
 
-TEST(Shape, Is_written_in_brackets) {
+TEST(Shape, Prints_in_brackets) {
   EXPECT_EQ(to_string(Shape{}), "[]");
   EXPECT_EQ(to_string(Shape{7}), "[7]");
   EXPECT_EQ(to_string(Shape{480, 640, 4}), "[480,640,4]");

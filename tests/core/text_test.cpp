@@ -15,11 +15,11 @@ namespace {
 
 constexpr std::array<std::string_view, 5> kernels = {"copy", "elementwise_add", "elementwise_mul", "relu", "scale"};
 
-TEST(Text, Joins_whatever_can_be_printed) {
+TEST(Text, Joins_anything_printable) {
   EXPECT_EQ(text("a", 1, ' ', 2.5, std::string("b"), std::string_view("c")), "a1 2.5bc");
 }
 
-// Digits in groups, and a decimal comma: as in many countries.
+// Grouped digits and a decimal comma, as in many countries.
 class Punctuation final : public std::numpunct<char> {
   char do_decimal_point() const override { return ','; }
   char do_thousands_sep() const override { return '.'; }
@@ -53,12 +53,12 @@ TEST(Nearest, Finds_names_with_one_letter_wrong_missing_or_too_many) {
   EXPECT_EQ(nearest("elementwise-mul", kernels), "elementwise_mul");
 }
 
-TEST(Nearest, Finds_a_name_of_which_a_part_was_given) {
+TEST(Nearest, Finds_a_name_from_a_part_of_it) {
   EXPECT_EQ(nearest("add", kernels), "elementwise_add");
   EXPECT_EQ(nearest("mul", kernels), "elementwise_mul");
 }
 
-TEST(Nearest, Finds_a_name_that_more_was_added_to) {
+TEST(Nearest, Finds_a_name_with_a_suffix) {
   EXPECT_EQ(nearest("scale_factor", kernels), "scale");
   EXPECT_EQ(nearest("copying", std::array<std::string_view, 1>{"co"}), "");
 }
@@ -73,7 +73,7 @@ TEST(Nearest, The_first_of_equally_near_names_wins) {
   EXPECT_EQ(nearest("abcx", both), "abcd");
 }
 
-TEST(Nearest, What_looks_like_nothing_has_no_nearest) {
+TEST(Nearest, Dissimilar_names_have_no_nearest) {
   EXPECT_EQ(nearest("convolution", kernels), "");
   EXPECT_EQ(nearest("", kernels), "");
   EXPECT_EQ(nearest("relu", {}), "");

@@ -1,4 +1,4 @@
-// Which device a program gets that has no wish.
+// The choice of the default device.
 #include "driver/preference.hpp"
 
 #include "support/expect_error.hpp"
@@ -27,12 +27,12 @@ DeviceInfo device(std::string backend, Kind kind) {
 
 const DeviceInfo cpu = device("cpu", Kind::software);
 
-TEST(Preference, Software_that_plays_a_GPU_never_wins_over_the_processor) {
+TEST(Preference, A_software_GPU_never_wins_over_the_CPU) {
   EXPECT_EQ(by_preference({cpu}), Names({"cpu"}));
   EXPECT_EQ(by_preference({cpu, device("vulkan", Kind::software), device("opencl", Kind::software)}), Names({"cpu"}));
 }
 
-TEST(Preference, A_GPU_with_memory_of_its_own_wins_whatever_its_backend_is) {
+TEST(Preference, A_discrete_GPU_wins_whatever_its_backend) {
   EXPECT_EQ(by_preference({cpu, device("vulkan", Kind::integrated), device("vulkan:1", Kind::software),
                            device("opencl", Kind::discrete), device("gles", Kind::integrated)}),
             Names({"opencl", "vulkan", "gles", "cpu"}));
@@ -44,7 +44,7 @@ TEST(Preference, GPUs_of_a_kind_stay_in_the_order_of_the_list) {
             Names({"vulkan", "vulkan:1", "opencl", "cpu"}));
 }
 
-TEST(Preference, What_cannot_be_opened_is_passed_over) {
+TEST(Preference, Devices_that_cannot_be_opened_are_skipped) {
   const std::set<std::string> broken = {"vulkan", "opencl"};
   const auto open = [&](const std::string& name) {
     if (broken.contains(name)) throw Error(Errc::device_failure, name + " does not work");

@@ -127,24 +127,24 @@ void run_on(driver::Driver& driver, const Sample& sample, Memory& memory) {
   }
 }
 
-// In parts of the axis that it reduces, the last one first; false if it is not such a program.
-bool run_in_parts(const Sample& sample, const Memory& memory, std::uint64_t seed) {
-  const auto parts = driver::cpu::Parts::of(sample.program);
-  if (!parts) return false;
+// Runs it as a split reduction, the last part first; false if the program cannot be split.
+bool run_split(const Sample& sample, const Memory& memory, std::uint64_t seed) {
+  const auto reduction = driver::cpu::SplitReduction::of(sample.program);
+  if (!reduction) return false;
   driver::Launch launch;
   launch.buffers.assign(memory.buffers.data(), memory.buffers.size());
   launch.dims.assign(memory.dims.data(), memory.dims.size());
   launch.scalars.assign(sample.scalars.data(), sample.scalars.size());
-  const std::int64_t extent = parts->extent(launch);
+  const std::int64_t extent = reduction->extent(launch);
   if (extent < 1) return false;
   core::Random random(seed);
   const std::int64_t steps = 1 + static_cast<std::int64_t>(random.below(static_cast<std::size_t>(extent)));
-  const driver::cpu::Parts::Cut cut{extent, steps, (extent - 1) / steps + 1};
-  std::vector<std::byte> partial(parts->partial_bytes(launch, cut));
+  const driver::cpu::SplitReduction::Split split{extent, steps, (extent - 1) / steps + 1};
+  std::vector<std::byte> partial(reduction->partial_bytes(launch, split));
   launch.partial = partial.data();
-  parts->compile();
-  for (std::int64_t part = cut.parts; part-- > 0;) parts->run(launch, cut, part);
-  parts->finish(launch, cut);
+  reduction->compile();
+  for (std::int64_t part = split.parts; part-- > 0;) reduction->run(launch, split, part);
+  reduction->finish(launch, split);
   return true;
 }
 
@@ -176,11 +176,11 @@ std::string difference(const Sample& sample, std::uint64_t data_seed) {
   compiled->run(arguments, 0, tiles / 2);
   if (!got.has_margins()) return "the compiled program writes outside of the output";
   if (std::string found = first_difference(sample, wanted, got); !found.empty()) return found;
-  const Memory from_parts(sample, data_seed);
-  if (!run_in_parts(sample, from_parts, data_seed)) return "";
-  if (!from_parts.has_margins()) return "in parts it writes outside of the output";
-  const std::string what = first_difference(sample, wanted, from_parts);
-  return what.empty() ? what : "in parts, " + what;
+  const Memory from_split(sample, data_seed);
+  if (!run_split(sample, from_split, data_seed)) return "";
+  if (!from_split.has_margins()) return "split, it writes outside the output";
+  const std::string what = first_difference(sample, wanted, from_split);
+  return what.empty() ? what : "split, " + what;
 }
 
 }  // namespace tessera::fuzz

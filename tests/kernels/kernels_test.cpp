@@ -18,7 +18,7 @@
 namespace tessera {
 namespace {
 
-// The oracle: integers are computed in 128 bits, where nothing is lost, and then brought into range.
+// The oracle: computes integers exactly in 128 bits, then converts them.
 __extension__ typedef __int128 Wide;
 
 template <class T>
@@ -49,7 +49,7 @@ T scaled(T x, double factor) {
   int exponent = 0;
   const auto mantissa = static_cast<std::int64_t>(std::ldexp(std::frexp(std::abs(factor), &exponent), 53));
   exponent -= 53;
-  Wide magnitude = (x < 0 ? -Wide{x} : Wide{x}) * mantissa;  // of 116 bits at most
+  Wide magnitude = (x < 0 ? -Wide{x} : Wide{x}) * mantissa;  // at most 116 bits
   if (exponent > 10) return mantissa == 0 ? T{0} : end;
   if (exponent >= 0) {
     magnitude <<= exponent;
@@ -97,7 +97,7 @@ T filled(const Value& value) {
   }
 }
 
-// Equal to the bit; a NaN is like any other.
+// Bitwise equal; all NaNs are equal.
 template <class T>
 bool is_same(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) {
@@ -184,7 +184,7 @@ std::vector<T> inputs_of(std::size_t size, std::size_t role) {
   return values;
 }
 
-// A call of a kernel, and what comes out of it for one element.
+// A call of a kernel, and its result for one element.
 template <class T>
 struct Case {
   std::string kernel;
@@ -202,7 +202,7 @@ struct Case {
 template <class T>
 Case<T> relu_case(const Value& slope) {
   return {"relu", {{"slope", slope}}, 1, [=](T x, T) {
-            // A float's slope is a number of its own type: one too small for it is 0.
+            // The slope has the float's type: a number too small for it is 0.
             const bool is_zero =
                 std::is_floating_point_v<T> ? static_cast<T>(slope.number()) == 0 : slope.number() == 0;
             if (x < 0) return is_zero ? T{0} : scaled(x, slope);
@@ -279,18 +279,18 @@ struct TypeNames {
 using ElementTypes = testing::Types<float, double, std::int32_t, std::int64_t, std::uint32_t, std::uint8_t>;
 TYPED_TEST_SUITE(Kernels, ElementTypes, TypeNames);
 
-TYPED_TEST(Kernels, Give_the_oracles_answer_for_every_size) {
+TYPED_TEST(Kernels, Match_the_oracle_for_every_size) {
   for (const auto& what : cases<TypeParam>()) {
     for (const std::size_t size : {0U, 1U, 2U, 3U, 7U, 64U, 1000U, 1023U, 4097U, 100003U}) this->check(what, size);
   }
 }
 
-TYPED_TEST(Kernels, Give_the_oracles_answer_in_many_pieces) {
+TYPED_TEST(Kernels, Match_the_oracle_in_many_pieces) {
   // Also of bytes: a piece moves 256 KiB.
   for (const auto& what : cases<TypeParam>()) this->check(what, 800'011 / sizeof(TypeParam));
 }
 
-TYPED_TEST(Kernels, Take_every_rank) {
+TYPED_TEST(Kernels, Support_every_rank) {
   const Shape shapes[] = {{},
                           {5},
                           {3, 2},
@@ -326,7 +326,7 @@ TYPED_TEST(Kernels, Work_in_place) {
   }
 }
 
-TYPED_TEST(Kernels, Take_one_buffer_for_everything) {
+TYPED_TEST(Kernels, Accept_one_buffer_for_everything) {
   const auto values = inputs_of<TypeParam>(4097, 0);
   for (const auto& what : cases<TypeParam>()) {
     const Buffer all = this->device.template buffer<TypeParam>(values);
@@ -335,7 +335,7 @@ TYPED_TEST(Kernels, Take_one_buffer_for_everything) {
   }
 }
 
-TYPED_TEST(Kernels, Give_the_same_answer_when_submitted) {
+TYPED_TEST(Kernels, Have_the_same_result_when_submitted) {
   for (const auto& what : cases<TypeParam>()) {
     const auto a = inputs_of<TypeParam>(4097, 0);
     const auto b = inputs_of<TypeParam>(4097, 1);
@@ -371,7 +371,7 @@ TYPED_TEST(Kernels, Relu_without_a_slope_is_the_larger_of_the_value_and_zero) {
   }
 }
 
-TYPED_TEST(Kernels, Scale_and_relu_take_any_whole_factor) {
+TYPED_TEST(Kernels, Scale_and_relu_accept_any_integer_factor) {
   constexpr auto least = Limits<std::int64_t>::min();
   constexpr auto most = Limits<std::int64_t>::max();
   for (const std::int64_t factor : {std::int64_t{0}, std::int64_t{1}, std::int64_t{-1}, std::int64_t{2},
@@ -502,7 +502,7 @@ TEST(KernelsByHand, Scaling_rounds_halves_away_from_zero) {
   expect_one<std::int32_t>("fill", {}, {{"value", -2.5}}, -3);
 }
 
-TEST(KernelsByHand, Not_a_number_stays_one_in_floats_and_is_zero_in_integers) {
+TEST(KernelsByHand, NaN_stays_NaN_in_floats_and_is_zero_in_integers) {
   constexpr float nan = Limits<float>::quiet_NaN();
   expect_one<float>("relu", {nan}, {}, nan);
   expect_one<float>("elementwise_add", {nan, 1}, {}, nan);
@@ -529,7 +529,7 @@ TEST(KernelsByHand, Relu_of_minus_infinity_is_zero) {
   EXPECT_EQ(out.read<float>(), (std::vector<float>{0, Limits<float>::infinity()}));
 }
 
-TEST(KernelsByHand, Large_integers_are_scaled_exactly_also_by_a_number) {
+TEST(KernelsByHand, Large_integers_are_scaled_exactly_even_by_a_float) {
   constexpr std::int64_t odd = (std::int64_t{1} << 53) + 1;
   constexpr std::int64_t most = Limits<std::int64_t>::max();
   expect_one<std::int64_t>("scale", {odd}, {{"factor", 1.0}}, odd);
@@ -579,7 +579,7 @@ TEST(KernelList, Every_kernel_and_parameter_is_documented) {
 
 TEST(KernelList, Kernels_run_as_they_are_described) {
   const Device device = Device::open("cpu");
-  // Those that make zeros of zeros when their parameters are not given.
+  // Kernels that turn zeros into zeros with default parameters.
   const std::vector<std::string> names = {"abs",  "cast", "clamp", "copy", "elementwise_add", "elementwise_mul",
                                           "fill", "gelu", "neg",   "relu", "scale",           "silu",
                                           "sqrt", "tanh"};
@@ -599,7 +599,7 @@ TEST(KernelList, Kernels_run_as_they_are_described) {
   }
 }
 
-TEST(KernelList, Is_written_as_signatures) {
+TEST(KernelList, Prints_as_signatures) {
   std::vector<std::string> lines;
   for (const KernelInfo& kernel : Device::open("cpu").kernels()) lines.push_back(to_string(kernel));
   for (const char* start :

@@ -40,7 +40,7 @@ const Kernel& probe() {
   return kernel;
 }
 
-// The arguments, which look into the parameters: those of the last call are kept.
+// The arguments, which refer to the parameters; the last call's are kept alive.
 Arguments bound(const Params& params) {
   static Params all;
   all = params;
@@ -68,7 +68,7 @@ TEST(Parameters, Have_their_defaults_and_say_whether_they_were_given) {
   EXPECT_TRUE(arguments[6].is_given);
 }
 
-TEST(Parameters, A_number_takes_integers_and_an_integer_takes_whole_numbers) {
+TEST(Parameters, A_number_accepts_integers_and_an_integer_accepts_whole_numbers) {
   EXPECT_EQ(bound({{"amount", 3}})[0].integer, 3);
   EXPECT_TRUE(bound({{"amount", 3.0}})[0].is_integer);
   EXPECT_EQ(bound({{"radius", 3.0}})[1].integer, 3);
@@ -110,7 +110,7 @@ TEST(Parameters, An_unknown_one_is_refused_with_the_nearest_name) {
                [] { bound({{"radios", 1}}); });
 }
 
-TEST(Parameters, An_unknown_one_that_is_like_none_is_refused_with_all_names) {
+TEST(Parameters, An_unknown_one_like_no_other_is_refused_with_all_names) {
   expect_error(Errc::unknown_parameter,
                "[probe] has no parameter 'x'; it has amount, radius, flag, method, mean, size, seed",
                [] { bound({{"x", 1}}); });
@@ -125,7 +125,7 @@ TEST(Parameters, The_number_of_inputs_may_vary_where_some_are_optional) {
   expect_error(Errc::count_mismatch, "[probe] takes 1 to 2 inputs, got 0", [] { probe().check_count(0); });
 }
 
-TEST(Parameters, Are_written_with_types_ranges_and_defaults) {
+TEST(Parameters, Print_with_types_ranges_and_defaults) {
   EXPECT_EQ(
       to_string(probe().info()),
       "probe(x, [gamma]; amount: number = 0.5, radius: integer 0..64 = 1, flag: boolean = true, method: string one "

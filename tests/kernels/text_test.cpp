@@ -29,11 +29,11 @@ std::vector<T> computed(std::string_view expression, const std::vector<T>& x, co
   const Operand inputs[] = {operand, operand};
   Arguments arguments;
   kernel.bind(given, arguments);
-  const Plan plan = kernel.plan({kernel, inputs, operand, {arguments.begin(), arguments.end()}});
+  const Lowering plan = kernel.lower({kernel, inputs, operand, {arguments.begin(), arguments.end()}});
   const test::Dims dims = {shape[0]};
   Interpreted run;
   run.input<T>(dims, x).template input<T>(dims, y.empty() ? x : y);
-  for (const Plan::Scalar& scalar : plan.scalars)
+  for (const Lowering::Scalar& scalar : plan.scalars)
     run.scalar(std::string(scalar.name), scalar.value.number, ir::type_of(scalar.dtype));
   return run.template output<T>(dims, plan.body);
 }
@@ -83,7 +83,7 @@ TEST(TextKernel, Inputs_and_parameters_come_before_constants) {
   EXPECT_EQ(computed<float>("e + 1", {2}, {}, {{"e", 3}}), (std::vector<float>{4}));
 }
 
-TEST(TextKernel, Computes_integers_as_such_where_they_can_be) {
+TEST(TextKernel, Computes_in_integers_where_possible) {
   using I = std::vector<std::int32_t>;
   EXPECT_EQ(computed<std::int32_t>("x / 2", I{7, -7}), (I{3, -3}));
   EXPECT_EQ(computed<std::int32_t>("x + 1", I{std::numeric_limits<std::int32_t>::max()}),
@@ -93,7 +93,7 @@ TEST(TextKernel, Computes_integers_as_such_where_they_can_be) {
   EXPECT_EQ(computed<std::uint8_t>("x + y", {200}, {100}), (std::vector<std::uint8_t>{44}));
 }
 
-TEST(TextKernel, Loses_no_bits_at_the_ends_of_s64) {
+TEST(TextKernel, Loses_no_bits_at_the_limits_of_s64) {
   using L = std::vector<std::int64_t>;
   constexpr std::int64_t big = (std::int64_t{1} << 62) + 1, least = std::numeric_limits<std::int64_t>::min();
   EXPECT_EQ(computed<std::int64_t>("min(x, 9223372036854775807)", {big}), L{big});
@@ -105,7 +105,7 @@ TEST(TextKernel, Loses_no_bits_at_the_ends_of_s64) {
             (std::vector<double>{-0x1p64}));
 }
 
-TEST(TextKernel, Computes_integers_as_f64_where_they_cannot_be_and_rounds_and_saturates) {
+TEST(TextKernel, Otherwise_computes_integers_in_f64_and_rounds_and_saturates) {
   using I = std::vector<std::int32_t>;
   EXPECT_EQ(computed<std::int32_t>("x / 2.0", I{7, -7}), (I{4, -4}));
   EXPECT_EQ(computed<std::int32_t>("sqrt(x)", I{10}), (I{3}));
@@ -116,7 +116,7 @@ TEST(TextKernel, Computes_integers_as_f64_where_they_cannot_be_and_rounds_and_sa
   EXPECT_EQ(computed<std::int32_t>("x * a", I{7}, {}, {{"a", 1}}, {{"a", 2}}), (I{14}));
 }
 
-TEST(TextKernel, Computes_integers_as_f64_for_all_values_of_a_parameter_that_is_no_count) {
+TEST(TextKernel, Computes_integers_in_f64_for_every_value_of_a_float_parameter) {
   using B = std::vector<std::uint8_t>;
   EXPECT_EQ(computed<std::uint8_t>("x * a", {200}, {}, {{"a", 1.0}}, {{"a", 1.999}}), (B{255}));
   EXPECT_EQ(computed<std::uint8_t>("x * a", {200}, {}, {{"a", 1.0}}, {{"a", 2.0}}), (B{255}));
@@ -138,7 +138,7 @@ TEST(TextKernel, Shows_where_the_text_is_wrong) {
   expect_refused("x +\ny * (2", "at character 10: expected ')', got the end\n  y * (2\n        ^");
 }
 
-TEST(TextKernel, Says_what_was_expected) {
+TEST(TextKernel, Reports_what_was_expected) {
   expect_refused("", "at character 0: expected a value, got the end");
   expect_refused("x + ", "at character 4: expected a value, got the end");
   expect_refused("x + * y", "at character 4: expected a value, got '*'");
@@ -149,32 +149,32 @@ TEST(TextKernel, Says_what_was_expected) {
   expect_refused("min(x)", "at character 3: min takes 2 arguments, got 1");
   expect_refused("exp()", "exp takes 1 argument, got 0");
   expect_refused("exp + 1", "expected '(' after the function exp, got '+'");
-  expect_refused("x(y)", "'x' is no function; a product needs a *");
-  expect_refused("x ^ 2", "unexpected character '^', a power is x ** y");
+  expect_refused("x(y)", "'x' is not a function; to multiply, write *");
+  expect_refused("x ^ 2", "unexpected character '^'; for a power write x ** y");
   expect_refused("x = 2", "unexpected character '='");
   expect_refused("x < y < 2", "comparisons do not chain");
   expect_refused("1e999", "the number 1e999 is too large or too small");
 }
 
-TEST(TextKernel, Refuses_what_is_too_deep_but_not_what_is_long) {
-  expect_refused(std::string(100'000, '('), "too many things inside of each other");
-  expect_refused(std::string(100'000, '-'), "too many things inside of each other");
+TEST(TextKernel, Refuses_deep_nesting_but_not_long_expressions) {
+  expect_refused(std::string(100'000, '('), "nested too deeply");
+  expect_refused(std::string(100'000, '-'), "nested too deeply");
   std::string powers = "x";
   std::string sum = "x";
   for (int i = 0; i < 5'000; ++i) powers += "**x";
   for (int i = 0; i < 3'000; ++i) sum += " + x";
-  expect_refused(powers, "too many things inside of each other");
+  expect_refused(powers, "nested too deeply");
   EXPECT_EQ(at(sum, 1), 3'001);
 }
 
-TEST(TextKernel, Refuses_names_that_are_none_or_given_twice) {
+TEST(TextKernel, Refuses_invalid_and_repeated_names) {
   const auto make = [](std::string_view name, std::vector<std::string> inputs, const Params& params) {
     return [=] { from_text(name, inputs, "1", params); };
   };
-  expect_error(Errc::invalid_kernel, "'my kernel' is no name for a kernel", make("my kernel", {"x"}, {}));
-  expect_error(Errc::invalid_kernel, "[k] '2x' is no name", make("k", {"2x"}, {}));
-  expect_error(Errc::invalid_kernel, "[k] the name 'x' is given twice", make("k", {"x", "x"}, {}));
-  expect_error(Errc::invalid_kernel, "[k] the name 'x' is given twice", make("k", {"x"}, {{"x", 1}}));
+  expect_error(Errc::invalid_kernel, "'my kernel' is not a valid kernel name", make("my kernel", {"x"}, {}));
+  expect_error(Errc::invalid_kernel, "[k] '2x' is not a valid name", make("k", {"2x"}, {}));
+  expect_error(Errc::invalid_kernel, "[k] the name 'x' is used twice", make("k", {"x", "x"}, {}));
+  expect_error(Errc::invalid_kernel, "[k] the name 'x' is used twice", make("k", {"x"}, {{"x", 1}}));
   expect_error(Errc::invalid_kernel, "[k] the default of 'a' must be a number", make("k", {"x"}, {{"a", "b"}}));
 }
 
@@ -182,7 +182,7 @@ TEST(TextKernel, Checks_the_types_of_a_call) {
   const Kernel kernel = from_text("k", {"x"}, "x", {});
   const Shape shape = {3};
   const Operand input[] = {{f32, &shape}};
-  expect_error(Errc::dtype_mismatch, "must be s32", [&] { kernel.plan({kernel, input, {s32, &shape}, {}}); });
+  expect_error(Errc::dtype_mismatch, "must be s32", [&] { kernel.lower({kernel, input, {s32, &shape}, {}}); });
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Files with random damage: each gives an Error or an image, and nothing else happens.
+// Randomly damaged files: decoding either throws an Error or returns an image.
 #include <tessera/image.hpp>
 
 #include "support/jpeg_file.hpp"
@@ -22,7 +22,7 @@ using test::JpegFile;
 using test::noise;
 using test::PngFile;
 
-// One to four bits or bytes changed, a piece left out, doubled or cut off.
+// Changes one to four bits or bytes, or removes, doubles or truncates a part.
 File damaged(File file, std::mt19937_64& random) {
   const auto place = [&] { return static_cast<std::ptrdiff_t>(random() % file.size()); };
   switch (random() % 5) {
@@ -50,7 +50,7 @@ File damaged(File file, std::mt19937_64& random) {
   return file;
 }
 
-// PNG has checksums everywhere: damage behind them is found at once. This puts them right again.
+// Recomputes the checksums, which would otherwise reveal all damage at once.
 void put_checksums_right(File& file) {
   const auto number = [&](std::size_t at) {
     std::uint32_t value = 0;
@@ -90,7 +90,7 @@ void expect_survives(const std::vector<File>& files, bool is_png) {
 
 std::vector<std::uint8_t> samples_of(const Image& image) { return {image.bytes().begin(), image.bytes().end()}; }
 
-TEST(Image_damage, PNG_gives_an_error_or_an_image) {
+TEST(Image_damage, PNG_is_an_error_or_an_image) {
   std::vector<int> samples(35 * 4);
   for (std::size_t i = 0; i < samples.size(); ++i) samples[i] = static_cast<int>(i % 16);
   const std::string colors(48, 'x'), exif = test::exif_with(6, true);
@@ -111,7 +111,7 @@ TEST(Image_damage, PNG_gives_an_error_or_an_image) {
                   true);
 }
 
-TEST(Image_damage, JPEG_gives_an_error_or_an_image) {
+TEST(Image_damage, JPEG_is_an_error_or_an_image) {
   const Image picture = gradient(24, 40, 3), gray = gradient(24, 40, 1), inks = gradient(24, 40, 4);
   const JpegFile plain{.width = 40, .height = 24, .samples = samples_of(picture)};
   JpegFile progressive = plain, arithmetic = plain, one = plain, cmyk = plain;
@@ -126,7 +126,7 @@ TEST(Image_damage, JPEG_gives_an_error_or_an_image) {
   expect_survives({plain.bytes(), progressive.bytes(), arithmetic.bytes(), one.bytes(), cmyk.bytes()}, false);
 }
 
-TEST(Image_damage, Random_bytes_give_an_error) {
+TEST(Image_damage, Random_bytes_are_an_error) {
   std::mt19937_64 random(5);
   for (int i = 0; i < 1000; ++i) {
     File file;

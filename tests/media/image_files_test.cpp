@@ -39,7 +39,7 @@ File text_file(std::string_view text) {
 
 class Image_files : public test::InFolder {};
 
-TEST_F(Image_files, Come_back_as_they_were_saved) {
+TEST_F(Image_files, Load_as_they_were_saved) {
   for (const int channels : {1, 3, 4}) {
     const Image image = noise(7, 5, channels);
     save_image(path("picture.png"), image);
@@ -53,7 +53,7 @@ TEST_F(Image_files, Come_back_as_they_were_saved) {
   EXPECT_EQ(files(), 2U);  // and nothing else
 }
 
-TEST_F(Image_files, Are_written_as_the_extension_says) {
+TEST_F(Image_files, Are_written_in_the_format_of_the_extension) {
   const Image image = gradient(8, 8, 4);
   for (const char* name : {"a.png", "b.PNG", "c.Png", "two.dots.png"}) {
     save_image(path(name), image);
@@ -65,7 +65,7 @@ TEST_F(Image_files, Are_written_as_the_extension_says) {
   }
 }
 
-TEST_F(Image_files, Are_read_as_the_content_says) {
+TEST_F(Image_files, Are_read_in_the_format_of_their_content) {
   save_image(path("png.png"), noise(7, 5, 4));
   save_image(path("jpeg.jpg"), gradient(7, 5, 3));
   fs::copy(path("png.png"), path("png.jpg"));
@@ -88,7 +88,7 @@ TEST_F(Image_files, Are_written_from_buffers) {
   EXPECT_EQ(load_image(path("gray.png"), as_file), gray);
 }
 
-TEST_F(Image_files, Of_a_buffer_have_what_the_commands_before_write) {
+TEST_F(Image_files, Of_a_buffer_wait_for_earlier_commands) {
   const Device device = Device::best();
   const Buffer buffer = device.zeros({480, 640, 4}, u8);
   for (int value = 1; value <= 20; ++value) device.submit("fill", {}, buffer, {{"value", value}});
@@ -96,7 +96,7 @@ TEST_F(Image_files, Of_a_buffer_have_what_the_commands_before_write) {
   EXPECT_EQ(load_image(path("filled.png")), Image(buffer.shape(), std::vector<std::uint8_t>(480 * 640 * 4, 20)));
 }
 
-TEST_F(Image_files, Are_not_made_from_a_poisoned_buffer) {
+TEST_F(Image_files, Are_not_written_from_a_poisoned_buffer) {
   const Device device = Device::simulated({.workers = 0, .faults = {{.command = 1}}});
   const Buffer buffer = device.zeros({4, 4}, u8);
   device.submit("fill", {}, buffer, {{"value", 1}});
@@ -107,7 +107,7 @@ TEST_F(Image_files, Are_not_made_from_a_poisoned_buffer) {
   EXPECT_EQ(files(), 0U);
 }
 
-TEST_F(Image_files, Are_not_made_from_buffers_that_are_no_images) {
+TEST_F(Image_files, Are_not_written_from_buffers_that_are_not_images) {
   const Device device = Device::best();
   const std::string name = path("picture.png").string();
   const auto expect_refused = [&](Errc code, const std::string& words, const Buffer& buffer) {
@@ -119,7 +119,7 @@ TEST_F(Image_files, Are_not_made_from_buffers_that_are_no_images) {
     expect_refused(Errc::shape_mismatch, "got u8" + to_string(shape), device.zeros(shape, u8));
   }
   expect_refused(Errc::invalid_argument, "empty handle", Buffer());
-  expect_refused(Errc::invalid_argument, "there are no pixels in [0,4]", device.zeros({0, 4}, u8));
+  expect_refused(Errc::invalid_argument, "the image has no pixels: [0,4]", device.zeros({0, 4}, u8));
   Buffer freed = device.zeros({4, 4}, u8);
   freed.free();
   expect_refused(Errc::buffer_freed, "freed", freed);
@@ -152,13 +152,13 @@ TEST_F(Image_files, Cannot_be_saved_where_there_is_no_folder) {
 }
 
 TEST_F(Image_files, With_long_names_are_saved) {
-  const std::string name = std::string(251, 'x') + ".png";  // as long as a name can be
+  const std::string name = std::string(251, 'x') + ".png";  // the longest possible name
   save_image(path(name), noise(2, 2, 3));
   EXPECT_EQ(load_image(path(name)).width(), 2);
   expect_error(Errc::io_error, "File name too long", [&] { save_image(path("x" + name), noise(2, 2, 3)); });
 }
 
-// No file of this process gets larger while it lives.
+// Limits the size of files that this process writes, during its lifetime.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -239,16 +239,16 @@ TEST_F(Image_files, That_cannot_be_read_are_named_with_the_reason) {
   write("short.png", text_file("\x89"));
   expect_bad("short.png", "it is neither PNG nor JPEG");
   write("animation.png", text_file("GIF89a, and so on"));
-  expect_bad("animation.png", "it is GIF, and only PNG and JPEG are read");
+  expect_bad("animation.png", "it is GIF; only PNG and JPEG are supported");
   write("web.jpg", text_file("RIFF1234WEBPVP8 "));
-  expect_bad("web.jpg", "it is WebP, and only PNG and JPEG are read");
+  expect_bad("web.jpg", "it is WebP; only PNG and JPEG are supported");
   write("start.png", text_file("\x89PNG\r\n\x1a\n"));
-  expect_bad("start.png", "cannot decode the PNG: the file is cut off");
+  expect_bad("start.png", "cannot decode the PNG: the file is truncated");
   write("start.jpg", text_file("\xff\xd8\xff"));
   expect_bad("start.jpg", "cannot decode the JPEG: Premature end");
   fs::create_symlink("around.png", path("around.png"));
   expect_bad("around.png", "Too many levels of symbolic links");
-  if (geteuid() != 0) {  // who may read everything
+  if (geteuid() != 0) {  // root may read everything
     write("secret.png", text_file("x"));
     fs::permissions(path("secret.png"), fs::perms::none);
     expect_bad("secret.png", "Permission denied");
@@ -257,14 +257,14 @@ TEST_F(Image_files, That_cannot_be_read_are_named_with_the_reason) {
 
 TEST_F(Image_files, That_are_absurdly_large_are_not_read) {
   write("large.png", text_file("\x89PNG\r\n\x1a\n"));
-  fs::resize_file(path("large.png"), std::uintmax_t{1} << 40);  // nothing is stored for it
+  fs::resize_file(path("large.png"), std::uintmax_t{1} << 40);  // a sparse file
   expect_error(Errc::io_error, "it has 1099511627776 bytes", [&] { load_image(path("large.png")); });
 }
 
 TEST(Images_in_memory, Are_refused_with_a_reason) {
   expect_error(Errc::io_error, "[decode_image] it is empty", [] { decode_image(File()); });
   expect_error(Errc::io_error, "[decode_image] it is neither PNG nor JPEG", [] { decode_image(std::string("text")); });
-  expect_error(Errc::invalid_argument, "[encode_image] there are no pixels in [0,0]",
+  expect_error(Errc::invalid_argument, "[encode_image] the image has no pixels: [0,0]",
                [] { encode_image(Image(), ImageFormat::png); });
   expect_error(Errc::invalid_argument, "no Channels with the number 9",
                [] { decode_image(File(), {.channels = static_cast<Channels>(9)}); });

@@ -50,7 +50,7 @@ TEST(Image, Gives_access_to_pixels) {
   EXPECT_EQ(image.data()[3], 200);
 }
 
-TEST(Image, Refuses_pixels_that_it_has_not) {
+TEST(Image, Refuses_pixels_outside_of_it) {
   Image image(Shape{2, 3, 3});
   for (const auto& [y, x] : std::vector<std::pair<int, int>>{{2, 0}, {0, 3}, {-1, 0}, {0, -1}}) {
     expect_error(Errc::invalid_argument, "there is no pixel", [&] { image.at(y, x); });
@@ -65,12 +65,12 @@ TEST(Image, Refuses_other_shapes_and_counts) {
   expect_error(Errc::count_mismatch, "u8[2,2] needs 4 bytes, got 3", [] { Image(Shape{2, 2}, Bytes(3)); });
 }
 
-TEST(Image, That_memory_cannot_hold_is_refused) {
+TEST(Image, That_does_not_fit_in_memory_is_refused) {
   if (test::is_sanitized) GTEST_SKIP() << "AddressSanitizer ends the process instead";
   expect_error(Errc::out_of_memory, "no memory for u8", [] { Image(Shape{1LL << 30, 1LL << 30, 4}); });
 }
 
-TEST(Image, Copies_have_pixels_of_their_own) {
+TEST(Image, Copies_are_independent) {
   const Image image = noise(3, 5, 4);
   Image copy = image;
   EXPECT_EQ(copy, image);

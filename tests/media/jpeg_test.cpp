@@ -28,7 +28,7 @@ constexpr LoadImageOptions as_file{.channels = Channels::as_file};
 
 Bytes samples_of(const Image& image) { return {image.bytes().begin(), image.bytes().end()}; }
 
-// A JPEG of this picture, of a kind that `change` makes.
+// Encodes this picture with the settings that `change` makes.
 template <class Change>
 File jpeg_of(const Image& image, Change&& change) {
   JpegFile jpeg{.width = static_cast<int>(image.width()), .height = static_cast<int>(image.height())};
@@ -41,7 +41,7 @@ File jpeg_of(const Image& image) {
   return jpeg_of(image, [](JpegFile&) {});
 }
 
-TEST(Jpeg, Keeps_smooth_pictures_of_every_size_nearly_as_they_are) {
+TEST(Jpeg, Barely_changes_smooth_pictures_of_every_size) {
   for (const int channels : {1, 3, 4}) {
     for (const auto& [height, width] :
          std::vector<std::array<int, 2>>{{1, 1}, {1, 9}, {9, 1}, {7, 5}, {33, 17}, {480, 640}}) {
@@ -55,7 +55,7 @@ TEST(Jpeg, Keeps_smooth_pictures_of_every_size_nearly_as_they_are) {
   }
 }
 
-TEST(Jpeg, The_quality_is_the_callers) {
+TEST(Jpeg, The_caller_chooses_the_quality) {
   const Image image = noise(64, 64, 3);
   const std::size_t low = encode_image(image, ImageFormat::jpeg, {.quality = 10}).size();
   const std::size_t usual = encode_image(image, ImageFormat::jpeg).size();
@@ -68,7 +68,7 @@ TEST(Jpeg, The_quality_is_the_callers) {
   }
 }
 
-TEST(Jpeg, Alpha_is_dropped) {
+TEST(Jpeg, Alpha_is_discarded) {
   Image image = gradient(16, 16, 4);
   Image opaque = image;
   for (std::int64_t x = 0; x < 16; ++x) image.at(0, x)[3] = 0;
@@ -96,7 +96,7 @@ TEST(Jpeg, All_kinds_are_read) {
   }
 }
 
-TEST(Jpeg, Becomes_gray_as_the_kernel_grayscale_makes_it) {
+TEST(Jpeg, Becomes_gray_like_the_grayscale_kernel) {
   const File file = jpeg_of(gradient(37, 53, 3));
   const Device device = Device::best();
   const Buffer gray = device.zeros({37, 53}, u8);
@@ -118,7 +118,7 @@ TEST(Jpeg, CMYK_becomes_RGB) {
   }
   for (const bool has_adobe_marker : {false, true}) {
     for (const J_COLOR_SPACE colors : {JCS_CMYK, JCS_YCCK}) {
-      if (colors == JCS_YCCK && !has_adobe_marker) continue;  // only the marker tells
+      if (colors == JCS_YCCK && !has_adobe_marker) continue;  // only the marker identifies it
       JpegFile jpeg{.width = width, .height = height, .samples_are = JCS_CMYK, .samples = samples_of(inks)};
       jpeg.colors = colors;
       jpeg.has_adobe_marker = has_adobe_marker;
@@ -132,7 +132,7 @@ TEST(Jpeg, CMYK_becomes_RGB) {
   }
 }
 
-TEST(Jpeg, Is_turned_as_its_orientation_says) {
+TEST(Jpeg, Is_turned_upright) {
   const Image image = gradient(8, 24, 3);
   const File plain = jpeg_of(image);
   for (const bool is_little : {false, true}) {
@@ -159,7 +159,7 @@ TEST(Jpeg, A_header_that_claims_too_much_is_refused_at_once) {
     at[7] = static_cast<std::byte>(width >> 8), at[8] = static_cast<std::byte>(width & 255);
     return file;
   };
-  expect_error(Errc::io_error, "it claims 65000 x 65000 pixels, 268435456 are allowed",
+  expect_error(Errc::io_error, "it claims 65000 x 65000 pixels, at most 268435456 are allowed",
                [&] { decode_image(claim(65000, 65000)); });
   expect_error(Errc::io_error, "it claims 16000 x 16000 pixels, but has only",
                [&] { decode_image(claim(16000, 16000)); });
@@ -175,7 +175,7 @@ TEST(Jpeg, The_densest_files_are_read) {
   }
 }
 
-TEST(Jpeg, A_file_that_is_cut_off_is_refused) {
+TEST(Jpeg, A_truncated_file_is_refused) {
   for (const bool is_progressive : {false, true}) {
     const File file = jpeg_of(gradient(24, 24, 3), [&](JpegFile& jpeg) { jpeg.is_progressive = is_progressive; });
     for (std::size_t size = 3; size < file.size() - 1; ++size) {
@@ -184,7 +184,7 @@ TEST(Jpeg, A_file_that_is_cut_off_is_refused) {
   }
 }
 
-TEST(Jpeg, Bytes_after_the_picture_and_between_its_parts_do_no_harm) {
+TEST(Jpeg, Extra_bytes_after_and_inside_the_picture_are_ignored) {
   File file = jpeg_of(gradient(24, 24, 3));
   const Image image = decode_image(file);
   file.insert(file.end(), 100, std::byte{7});
@@ -192,7 +192,7 @@ TEST(Jpeg, Bytes_after_the_picture_and_between_its_parts_do_no_harm) {
 }
 
 TEST(Jpeg, Too_many_scans_are_refused) {
-  // A progressive file whose last scan, which refines nothing new, is there a thousand times.
+  // A progressive file with its last scan, which refines nothing new, repeated a thousand times.
   File file = jpeg_of(gradient(16, 16, 1), [](JpegFile& jpeg) { jpeg.is_progressive = true; });
   const std::array marker = {std::byte{0xff}, std::byte{0xda}};
   const auto scan = std::ranges::find_end(file, marker).begin() - file.begin();
@@ -201,8 +201,9 @@ TEST(Jpeg, Too_many_scans_are_refused) {
   expect_error(Errc::io_error, "cannot decode the JPEG: ", [&] { decode_image(file); });
 }
 
-TEST(Jpeg, Has_at_most_65500_pixels_a_side) {
-  expect_error(Errc::invalid_argument, "[encode_image] a JPEG has at most 65500 pixels a side, the image is [1,65501]",
+TEST(Jpeg, Has_at_most_65500_pixels_per_side) {
+  expect_error(Errc::invalid_argument,
+               "[encode_image] a JPEG has at most 65500 pixels per side, the image is [1,65501]",
                [] { encode_image(Image(Shape{1, 65501}), ImageFormat::jpeg); });
   EXPECT_EQ(decode_image(encode_image(Image(Shape{1, 65500}), ImageFormat::jpeg), as_file), Image(Shape{1, 65500}));
 }

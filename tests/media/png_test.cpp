@@ -26,7 +26,7 @@ using Bytes = std::vector<std::uint8_t>;
 
 constexpr LoadImageOptions as_file{.channels = Channels::as_file};
 
-// Sizes for which rows, passes of interlacing and bytes of packed pixels come out uneven.
+// Sizes with uneven rows, interlacing passes and bytes of packed pixels.
 constexpr std::array<std::array<int, 2>, 8> sizes = {
     {{1, 1}, {1, 9}, {9, 1}, {7, 5}, {2, 3}, {8, 8}, {33, 17}, {4, 4}}};
 
@@ -38,7 +38,7 @@ std::vector<int> random_samples(int count, int below) {
   return samples;
 }
 
-// What PNG says that samples mean in 8 bits.
+// Samples converted to 8 bits as PNG specifies.
 std::uint8_t to_8_bits(int sample, int depth) {
   const int most = (1 << depth) - 1;
   return static_cast<std::uint8_t>((sample * 255 * 2 + most) / (2 * most));
@@ -50,7 +50,7 @@ TEST(Png, Keeps_every_pixel_of_every_size) {
       const Image image = noise(height, width, channels);
       const std::vector<std::byte> file = encode_image(image, ImageFormat::png);
       EXPECT_EQ(decode_image(file, as_file), image);
-      EXPECT_EQ(test::read_png(file), image);  // another reader sees the same
+      EXPECT_EQ(test::read_png(file), image);  // an independent reader agrees
     }
   }
 }
@@ -63,7 +63,7 @@ TEST(Png, Keeps_every_pixel_of_large_and_long_images) {
   }
 }
 
-TEST(Png, Is_read_as_RGBA_unless_something_else_is_asked_for) {
+TEST(Png, Is_read_as_RGBA_by_default) {
   for (const int channels : {1, 3, 4}) {
     const Image image = noise(7, 5, channels);
     const std::vector<std::byte> file = encode_image(image, ImageFormat::png);
@@ -72,7 +72,7 @@ TEST(Png, Is_read_as_RGBA_unless_something_else_is_asked_for) {
   }
 }
 
-TEST(Png, Becomes_gray_as_the_kernel_grayscale_makes_it) {
+TEST(Png, Becomes_gray_like_the_grayscale_kernel) {
   const Device device = Device::best();
   for (const int channels : {3, 4}) {
     const Image image = noise(33, 17, channels);
@@ -85,7 +85,7 @@ TEST(Png, Becomes_gray_as_the_kernel_grayscale_makes_it) {
   EXPECT_EQ(decode_image(encode_image(gray, ImageFormat::png), {.channels = Channels::gray}), gray);
 }
 
-// Every colour type in every depth, interlaced or not, in 8 bits with the file's own channels and with all others.
+// Every colour type and depth, interlaced or not, decoded to the file's own channels and to all others.
 TEST(Png, All_colour_types_and_depths_are_read) {
   using Kind = std::tuple<PngFile::Colors, std::vector<int>>;
   for (const auto& [colors, depths] : {Kind{PngFile::gray, {1, 2, 4, 8, 16}}, Kind{PngFile::rgb, {8, 16}},
@@ -101,7 +101,7 @@ TEST(Png, All_colour_types_and_depths_are_read) {
           Bytes bytes;
           for (std::size_t i = 0; i < png.samples.size(); ++i) {
             const std::uint8_t byte = to_8_bits(png.samples[i], depth);
-            // Images have no gray with alpha: it becomes RGBA.
+            // There is no gray with alpha in Image: it becomes RGBA.
             const bool is_repeated = colors == PngFile::gray_alpha && i % 2 == 0;
             bytes.insert(bytes.end(), is_repeated ? 3 : 1, byte);
           }
@@ -129,7 +129,7 @@ TEST(Png, Palettes_are_read) {
         for (int i = 0; i < 1 << depth; ++i) {
           png.plte += {static_cast<char>(i * 3), static_cast<char>(255 - i), static_cast<char>(i ^ 77)};
         }
-        if (is_transparent) png.trns = "\x10\x80";  // of the first two colours; the others are opaque
+        if (is_transparent) png.trns = "\x10\x80";  // for the first two colours; the others are opaque
         Bytes bytes;
         for (const int i : png.samples) {
           bytes.insert(bytes.end(), {static_cast<std::uint8_t>(i * 3), static_cast<std::uint8_t>(255 - i),
@@ -175,14 +175,14 @@ TEST(Png, A_transparent_colour_becomes_alpha) {
   EXPECT_EQ(decode_image(deep.bytes()).at(0, 1)[3], 255);
 }
 
-TEST(Png, Gamma_profiles_and_texts_change_nothing) {
+TEST(Png, Gamma_profiles_and_text_change_nothing) {
   PngFile png{.width = 3, .height = 1, .samples = {10, 100, 200}};
   const Image plain = decode_image(png.bytes(), as_file);
   png.others = {{"gAMA", test::big_endian(100000)}, {"tEXt", "Comment\0no"}, {"iCCP", "broken"}, {"teSt", "unknown"}};
   EXPECT_EQ(decode_image(png.bytes(), as_file), plain);
 }
 
-TEST(Png, Is_turned_as_its_orientation_says) {
+TEST(Png, Is_turned_upright) {
   PngFile png{.width = 3, .height = 2, .samples = {1, 2, 3, 4, 5, 6}};
   const Image as_stored = decode_image(png.bytes(), as_file);
   const std::vector<Image> turned = {
@@ -207,7 +207,7 @@ TEST(Png, Is_turned_as_its_orientation_says) {
   EXPECT_EQ(colored, with_channels(turned[7], 4));
 }
 
-TEST(Png, A_damaged_note_of_the_orientation_is_ignored) {
+TEST(Png, A_damaged_orientation_is_ignored) {
   PngFile png{.width = 3, .height = 2, .samples = {1, 2, 3, 4, 5, 6}};
   const Image as_stored = decode_image(png.bytes(), as_file);
   const std::string good = test::exif_with(6, true);
@@ -236,9 +236,11 @@ TEST(Png, A_header_that_claims_too_much_is_refused_at_once) {
     test::append_chunk(bomb, "IEND", "");
     return bomb;
   };
-  expect_error(Errc::io_error, "it claims 100000 x 100000 pixels, 268435456 are allowed (LoadImageOptions::max_pixels)",
+  expect_error(Errc::io_error,
+               "it claims 100000 x 100000 pixels, at most 268435456 are allowed (LoadImageOptions::max_pixels)",
                [&] { decode_image(claim(100000, 100000)); });
-  expect_error(Errc::io_error, "pixels, 268435456 are allowed", [&] { decode_image(claim(0x7fffffff, 0x7fffffff)); });
+  expect_error(Errc::io_error, "pixels, at most 268435456 are allowed",
+               [&] { decode_image(claim(0x7fffffff, 0x7fffffff)); });
   expect_error(Errc::io_error, "it claims 16384 x 16384 pixels, but has only 58 bytes",
                [&] { decode_image(claim(16384, 16384)); });
   expect_error(Errc::io_error, "but has only", [&] {
@@ -249,26 +251,26 @@ TEST(Png, A_header_that_claims_too_much_is_refused_at_once) {
   }
 }
 
-TEST(Png, The_limit_of_pixels_is_the_callers) {
+TEST(Png, The_caller_limits_the_number_of_pixels) {
   const std::vector<std::byte> file = encode_image(noise(7, 5, 3), ImageFormat::png);
   EXPECT_EQ(decode_image(file, {.max_pixels = 35}).height(), 7);
-  expect_error(Errc::io_error, "it claims 7 x 5 pixels, 34 are allowed",
+  expect_error(Errc::io_error, "it claims 7 x 5 pixels, at most 34 are allowed",
                [&] { decode_image(file, {.max_pixels = 34}); });
   expect_error(Errc::invalid_argument, "max_pixels must be positive", [&] { decode_image(file, {.max_pixels = 0}); });
 }
 
-// Black compresses best of all: what is allowed to be dense must not be refused.
+// Black compresses best: the densest valid file must not be refused.
 TEST(Png, The_densest_files_are_read) {
   const Image black(Shape{4000, 4000});
   EXPECT_EQ(decode_image(encode_image(black, ImageFormat::png), as_file), black);
 }
 
-TEST(Png, A_file_that_is_cut_off_or_changed_is_refused) {
+TEST(Png, A_truncated_or_changed_file_is_refused) {
   std::vector<std::byte> file = encode_image(noise(7, 5, 3), ImageFormat::png);
   for (std::size_t size = 8; size < file.size(); ++size) {
     expect_error(Errc::io_error, "cannot decode the PNG: ", [&] { decode_image(std::span(file).first(size)); });
   }
-  expect_error(Errc::io_error, "cut off", [&] { decode_image(std::span(file).first(file.size() - 20)); });
+  expect_error(Errc::io_error, "truncated", [&] { decode_image(std::span(file).first(file.size() - 20)); });
   file[60] ^= std::byte{1};
   expect_error(Errc::io_error, "cannot decode the PNG: IDAT: ", [&] { decode_image(file); });
 }

@@ -94,7 +94,7 @@ TEST(KernelCalls, Broadcasting_is_as_in_NumPy) {
   }
   expect_error(Errc::shape_mismatch, "[elementwise_add] input 1 (b) must be f32[2,4,3] or broadcast to it, got f32[4]",
                [&] { device().run("elementwise_add", {a, counting({4})}, z); });
-  expect_error(Errc::shape_mismatch, "output must be f32[1,3], the shape of its inputs together, got f32[2,3]",
+  expect_error(Errc::shape_mismatch, "output must be f32[1,3], the broadcast shape of its inputs, got f32[2,3]",
                [&] { device().run("elementwise_add", {counting({1, 3}), counting({3})}, device().empty({2, 3})); });
 }
 
@@ -227,9 +227,9 @@ const kernels::Kernel& planned(std::string name, std::atomic<int>& plans, bool o
   kernel.params = {{.name = "by", .default_value = 1, .documentation = "a factor"}};
   kernel.dtypes = {f32};
   kernel.documentation = "x * by";
-  kernel.plan = [&plans, only_scalars_vary](const kernels::Call& call) {
+  kernel.lower = [&plans, only_scalars_vary](const kernels::Call& call) {
     ++plans;
-    kernels::Plan plan = kernels::pointwise_plan(call, [] {
+    kernels::Lowering plan = kernels::pointwise_lowering(call, [] {
       const tile::Output z;
       z.store(load_like(tile::Input(0), z) * tile::detail::scalar(0));
     });
@@ -335,7 +335,8 @@ TEST(KernelCalls, A_mistake_in_a_kernel_is_the_commands_failure) {
   const auto thrower = tile::kernel("thrower", [](tile::Out<float>) { throw std::runtime_error("no idea"); });
   const auto forgetful = tile::kernel("forgetful", [](tile::Out<float>) {});
   const Buffer z = device().zeros({4});
-  expect_error(Errc::invalid_kernel, "[thrower] its body threw: no idea", [&] { device().run(thrower, {}, z); });
+  expect_error(Errc::invalid_kernel, "[thrower] the kernel's body threw: no idea",
+               [&] { device().run(thrower, {}, z); });
   const Command command = device().submit(forgetful, {}, z);
   EXPECT_EQ(command.poll(), Status::failed);
   expect_error(Errc::invalid_kernel, "[forgetful] ", [&] { command.wait(); });

@@ -231,8 +231,8 @@ TEST(Plan, Similar_stages_are_analysed_once) {
   int traced = 0;
   kernels::Kernel counted = kernels::find("neg");
   counted.name = "counted";
-  counted.plan = [&traced, plan = counted.plan](const kernels::Call& call) {
-    kernels::Plan made = plan(call);
+  counted.lower = [&traced, plan = counted.lower](const kernels::Call& call) {
+    kernels::Lowering made = plan(call);
     made.body = [&traced, body = made.body] {
       ++traced;
       body();
@@ -252,7 +252,7 @@ TEST(Plan, A_stage_tells_fusion_its_plan_and_its_program) {
   stage.outputs = {{1, f32, {3, 4}}};
   const Params params = {{"factor", 2}};
   const StageCall call(stage, params);
-  const kernels::Plan plan = call.plan();
+  const kernels::Lowering plan = call.plan();
   EXPECT_TRUE(plan.is_pointwise);
   ASSERT_EQ(plan.scalars.size(), 1U);
   const ir::Program program = call.program(plan, {{3, -1}, {3, -1}});

@@ -11,7 +11,7 @@
 namespace tessera::test {
 
 struct Planned {
-  kernels::Plan plan;
+  kernels::Lowering plan;
   ir::Program program;
 };
 
@@ -20,7 +20,7 @@ inline Planned planned(const kernels::Kernel& kernel, const std::vector<kernels:
   kernels::Arguments arguments;
   kernel.bind(params, arguments);
   const kernels::Call call{kernel, inputs, output, arguments};
-  kernels::Plan plan = kernel.plan(call);
+  kernels::Lowering plan = kernel.lower(call);
   // The extents that the program may know: those of 1, and what the plan fixes.
   std::vector<std::vector<std::int64_t>> dims;
   for (const Shape& shape : plan.shapes) {

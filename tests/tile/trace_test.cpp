@@ -28,7 +28,7 @@ using tile::Input;
 using tile::Output;
 using tile::Tile;
 
-// A program of an output z of f32 and inputs x of f32, y of s32 and b of u8, each of rank 2.
+// A program with an f32 output z and inputs x (f32), y (s32) and b (u8), all of rank 2.
 ir::Program traced(const std::function<void()>& body) {
   return tile::trace(
       "test",
@@ -45,21 +45,21 @@ Tile x() { return tile::load_like(Input(0), Output()); }
 Tile y() { return tile::load_like(Input(1), Output()); }
 Tile b() { return tile::load_like(Input(2), Output()); }
 
-TEST(Numbers, Take_the_type_of_the_tile_that_they_meet) {
+TEST(Numbers, Take_the_type_of_the_tile_they_are_combined_with) {
   EXPECT_NO_THROW(traced([] { Output().store(2 * x() + 0.5 - 1U); }));
   EXPECT_NO_THROW(traced([] { Output().store(tile::cast<float>(y() * 2.0)); }));
   EXPECT_NO_THROW(traced([] { Output().store(x() * std::numeric_limits<double>::infinity()); }));
 }
 
-TEST(Chains, That_are_too_long_for_any_compiler_are_refused) {
+TEST(Chains, That_are_too_long_are_refused) {
   const auto store_chain = [](int length) {
     Tile t = x();
     for (int i = 0; i < length; ++i) t = t * 0.999F + 1;
     Output().store(t);
   };
   EXPECT_NO_THROW(traced([&] { store_chain(1900); }));
-  expect_refused("operations need each other one after the other, at most 4000 may", [&] { store_chain(5000); });
-  expect_refused("at most 4000 may", [&] {
+  expect_refused("dependent operations is too long; at most 4000 are allowed", [&] { store_chain(5000); });
+  expect_refused("at most 4000 are allowed", [&] {
     Output().store(tile::loop(2, x(), [&](const tile::Index&, Tile t) {
       for (int i = 0; i < 5000; ++i) t = -(t + 1);
       return t;
@@ -68,7 +68,7 @@ TEST(Chains, That_are_too_long_for_any_compiler_are_refused) {
 }
 
 TEST(Numbers, That_do_not_fit_are_refused) {
-  expect_refused("[test] the number 2.5 does not fit s32, the type of what it meets", [] { y() * 2.5; });
+  expect_refused("[test] the number 2.5 does not fit s32, the type of the tile it is combined with", [] { y() * 2.5; });
   expect_refused("the number 300 does not fit u8", [] { b() + 300; });
   expect_refused("the number -1 does not fit u8", [] { b() + -1; });
   expect_refused("the number -1 does not fit u32", [] { tile::cast<std::uint32_t>(x()) + -1; });
@@ -83,12 +83,12 @@ TEST(Numbers, On_their_own_are_s64_if_whole_and_f32_otherwise) {
   EXPECT_EQ(Interpreted().output<float>({1}, [] { Output().store(sqrt(Tile(4))); })[0], 2);
 }
 
-TEST(Numbers, Do_not_meet_truths) {
-  expect_refused("the number 1 does not meet what a comparison gives", [] { (x() > 0) & 1; });
-  expect_refused("true and false do not meet a tile of f32", [] { x() * true; });
+TEST(Numbers, Cannot_be_combined_with_booleans) {
+  expect_refused("cannot combine the number 1 with a bool tile", [] { (x() > 0) & 1; });
+  expect_refused("cannot combine a bool with an f32 tile", [] { x() * true; });
 }
 
-TEST(Types, That_differ_are_refused_with_the_way_out) {
+TEST(Types, That_differ_are_refused_with_a_hint) {
   expect_refused("[test] f32 + s32: the types of tiles that meet must be equal; cast<T>() one of them",
                  [] { x() + y(); });
   expect_refused("select(bool, f32, s32)", [] { select(x() > 0, x(), y()); });
@@ -96,10 +96,9 @@ TEST(Types, That_differ_are_refused_with_the_way_out) {
   expect_refused("floor(u8)", [] { floor(b()); });
   expect_refused("bool * bool: what a comparison gives is for select, &, | and !", [] { (x() > 0) * (x() < 1); });
   expect_refused("~ is for integers", [] { ~(x() > 0); });
-  expect_refused("! is for what a comparison gives, got s32", [] { !y(); });
-  expect_refused("the output z is f32 and what is stored is s32: cast<T>() it", [] { Output().store(y()); });
-  expect_refused("full_like makes a tile of f32, got s32",
-                 [] { tile::full_like(Output(), tile::constant<std::int32_t>(1)); });
+  expect_refused("! needs a bool, got s32", [] { !y(); });
+  expect_refused("the output z is f32 but the stored value is s32: cast<T>() it", [] { Output().store(y()); });
+  expect_refused("full_like needs f32, got s32", [] { tile::full_like(Output(), tile::constant<std::int32_t>(1)); });
 }
 
 TEST(Shapes, That_do_not_fit_are_refused) {
@@ -131,7 +130,7 @@ TEST(Shapes, Have_axes_that_may_be_counted_from_the_end) {
   });
 }
 
-TEST(Kernels, Know_their_buffers_and_nothing_else) {
+TEST(Kernels, Know_only_their_buffers) {
   traced([] {
     EXPECT_EQ(Output().dtype(), f32);
     EXPECT_EQ(Output().rank(), 2);
@@ -139,10 +138,10 @@ TEST(Kernels, Know_their_buffers_and_nothing_else) {
     EXPECT_EQ(Input(2).rank(), 2);
     Output().store(0);
   });
-  expect_refused("there is no input 3, there are 3", [] { Input(3).rank(); });
+  expect_refused("there is no input 3: the kernel has 3", [] { Input(3).rank(); });
   expect_refused("there is no input -1", [] { Input(-1).rank(); });
   expect_refused("there is no output 1", [] { Output(1).rank(); });
-  expect_refused("there is no scalar 1, there are 1", [] { tile::detail::scalar(1); });
+  expect_refused("there is no scalar 1: the kernel has 1", [] { tile::detail::scalar(1); });
 }
 
 TEST(Kernels, Store_their_output_once) {
@@ -151,7 +150,7 @@ TEST(Kernels, Store_their_output_once) {
     Output().store(x());
     Output().store(x());
   });
-  expect_refused("z is stored inside of a loop", [] {
+  expect_refused("z is stored inside a loop", [] {
     tile::loop(3, 0, [](const tile::Index&, const Tile& sum) {
       Output().store(1);
       return sum;
@@ -159,14 +158,14 @@ TEST(Kernels, Store_their_output_once) {
   });
 }
 
-TEST(Kernels, Go_on_after_a_store) {
+TEST(Kernels, Continue_after_a_store) {
   EXPECT_NO_THROW(traced([] {
     Output().store(x());
     x() + 1;
   }));
 }
 
-TEST(Indices, Are_single_whole_numbers) {
+TEST(Indices, Are_single_integers) {
   expect_refused("an index must be a single number of type s64, got f32[tile 0, tile 1]",
                  [] { Input(0).load({4, 4}, {x(), 0}); });
   expect_refused("the number 1.5 does not fit s64", [] { Input(0).load({4, 4}, {1.5, 0}); });
@@ -185,8 +184,8 @@ TEST(Loops, Return_what_they_carry) {
   expect_refused("the number 2.5 does not fit s64", looped(0, [](const Tile&) -> Tile { return 2.5; }));
 }
 
-TEST(Loops, Keep_what_is_inside_inside) {
-  expect_refused("a tile that was made inside of a loop is used outside: return it instead", [] {
+TEST(Loops, Keep_their_tiles_inside) {
+  expect_refused("created inside a loop and is used outside it: return it from the loop instead", [] {
     std::optional<Tile> leaked;
     tile::loop(3, 0, [&](const tile::Index& k, const Tile& sum) {
       leaked = k + 1;
@@ -196,8 +195,8 @@ TEST(Loops, Keep_what_is_inside_inside) {
   });
 }
 
-TEST(Tiles, Outside_of_a_kernel_are_refused) {
-  expect_error(Errc::invalid_kernel, "tiles can only be computed with inside a kernel", [] { Tile(1) + Tile(2); });
+TEST(Tiles, Outside_a_kernel_are_refused) {
+  expect_error(Errc::invalid_kernel, "tiles can only be used inside a kernel", [] { Tile(1) + Tile(2); });
   expect_error(Errc::invalid_kernel, "inside a kernel", [] { Output().dtype(); });
   std::optional<Tile> leaked;
   traced([&] {
@@ -205,7 +204,7 @@ TEST(Tiles, Outside_of_a_kernel_are_refused) {
     Output().store(*leaked);
   });
   expect_error(Errc::invalid_kernel, "inside a kernel", [&] { *leaked + 1; });
-  expect_refused("a tile of another kernel, or of another call of it, is used", [&] { Output().store(*leaked); });
+  expect_refused("this tile belongs to another kernel, or to another call of it", [&] { Output().store(*leaked); });
 }
 
 TEST(Tiles, Of_other_threads_are_refused) {
@@ -216,7 +215,7 @@ TEST(Tiles, Of_other_threads_are_refused) {
   });
 }
 
-TEST(Traces, May_stand_inside_of_each_other_and_run_on_many_threads) {
+TEST(Traces, May_nest_and_run_on_many_threads) {
   traced([] {
     const Tile outer = x();
     EXPECT_NO_THROW(traced([] { Output().store(x() + 1); }));
@@ -233,17 +232,17 @@ TEST(Traces, May_stand_inside_of_each_other_and_run_on_many_threads) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(Kernel, Has_a_name_and_scalars_that_differ) {
+TEST(Kernel, Has_a_valid_name_and_distinct_scalars) {
   const auto nothing = [] {};
   EXPECT_EQ(tile::Kernel("a.b_1", {}, nothing).name(), "a.b_1");
   for (const char* name : {"", "1a", "a b", ".a", "a-b"})
-    expect_error(Errc::invalid_kernel, "is no name for a kernel", [&] { tile::Kernel(name, {}, nothing); });
+    expect_error(Errc::invalid_kernel, "is not a valid kernel name", [&] { tile::Kernel(name, {}, nothing); });
   const tile::Parameter scalar{tile::Parameter::Kind::scalar, f32, "a"};
   expect_error(Errc::invalid_kernel, "[k] there are two scalars 'a'",
                [&] { tile::Kernel("k", {scalar, scalar}, nothing); });
 }
 
-TEST(LoadLike, Broadcasts_and_says_which_extents_must_be_equal) {
+TEST(LoadLike, Broadcasts_and_records_which_extents_must_be_equal) {
   const auto program = traced([] { Output().store(tile::cast<float>(b()) + x()); });
   EXPECT_EQ(program.same_extents.size(), 3U);  // both axes of x, the first of b
   Interpreted run;
@@ -259,19 +258,19 @@ TEST(LoadLike, Broadcasts_and_says_which_extents_must_be_equal) {
   });
 }
 
-TEST(LoadLike, Has_the_axes_of_the_output_also_where_all_extents_are_1) {
+TEST(LoadLike, Has_the_axes_of_the_output_even_if_all_extents_are_1) {
   Interpreted run;
   run.input<float>({1, 1}, {5});
   EXPECT_EQ(run.output<float>({1, 1}, [] { Output().store(reduce_sum(tile::load_like(Input(0), Output()), 1)); })[0],
             5);
 }
 
-TEST(LoadLines, Says_that_all_extents_but_one_are_those_of_the_output) {
+TEST(LoadLines, Records_that_all_extents_but_one_are_those_of_the_output) {
   const auto program = traced([] { Output().store(tile::reduce_sum(tile::load_lines(Input(0), Output(), 1), 1)); });
   EXPECT_EQ(program.same_extents, (std::vector<ir::SameExtent>{{1, 0, 0}}));
 }
 
-TEST(LoadOfGroup, Takes_one_of_the_elements_that_there_are_for_each_of_the_output) {
+TEST(LoadOfGroup, Loads_one_element_of_each_group) {
   Interpreted run;
   run.input<float>({2, 4}, {1, 2, 3, 4, 5, 6, 7, 8});
   EXPECT_EQ(run.output<float>({2, 2}, [] { Output().store(tile::load_of_group(Input(0), Output(), 2, 1)); }),
@@ -281,7 +280,7 @@ TEST(LoadOfGroup, Takes_one_of_the_elements_that_there_are_for_each_of_the_outpu
   EXPECT_NE(ir::to_string(program).find("is 3 * dim 1 of z"), std::string::npos);
 }
 
-// Compilers see by it that the whole axis is inside of the buffer: nothing is added to where it begins.
+// This tells compilers that the whole axis is inside the buffer: nothing is added to its start.
 TEST(Loads, From_the_first_element_count_from_zero) {
   const auto program = traced([] {
     const Input x(0);
@@ -292,7 +291,7 @@ TEST(Loads, From_the_first_element_count_from_zero) {
   EXPECT_EQ(program[load->operands[1]].code, ir::Code::iota);
 }
 
-TEST(LoadShifted, Indexes_an_axis_of_extent_1_as_any_other) {
+TEST(LoadShifted, Indexes_an_axis_of_extent_1_like_any_other) {
   Interpreted run;
   run.input<float>({1, 3}, {1, 2, 3});
   const auto moved = [&](Border border) {
@@ -302,7 +301,7 @@ TEST(LoadShifted, Indexes_an_axis_of_extent_1_as_any_other) {
   EXPECT_EQ(moved(Border::clamp), (std::vector<float>{1, 2, 3}));
 }
 
-// The kernels of the public examples, against plain loops.
+// The kernels of the public examples, compared with plain loops.
 
 const auto saxpy =
     tile::kernel("saxpy", [](tile::Out<float> z, tile::In<float> x, tile::In<float> y, tile::Scalar<float, "a"> a) {
@@ -334,7 +333,7 @@ const auto box3 = tile::kernel("box3", [](tile::Out<float> z, tile::In<float> x)
 
 class Example : public testing::TestWithParam<Dims> {
  protected:
-  // Numbers that differ, of a matrix.
+  // A matrix of distinct numbers.
   static std::vector<float> matrix(std::int64_t rows, std::int64_t columns) {
     std::vector<float> values;
     for (std::int64_t i = 0; i < rows * columns; ++i) values.push_back(static_cast<float>((i * 37 + 11) % 101) / 16);
@@ -349,7 +348,7 @@ class Example : public testing::TestWithParam<Dims> {
   }
 };
 
-TEST_P(Example, Saxpy_is_what_a_loop_gives) {
+TEST_P(Example, Saxpy_matches_a_loop) {
   const auto x = matrix(5, 7);
   const auto y = matrix(5, 7);
   std::vector<float> wanted;
@@ -359,7 +358,7 @@ TEST_P(Example, Saxpy_is_what_a_loop_gives) {
   EXPECT_EQ(run(saxpy, inputs, {5, 7}), wanted);
 }
 
-TEST_P(Example, Softmax_is_what_loops_give) {
+TEST_P(Example, Softmax_matches_loops) {
   const auto x = matrix(5, 7);
   std::vector<float> wanted(x.size());
   for (std::size_t row = 0; row < 5; ++row) {
@@ -375,7 +374,7 @@ TEST_P(Example, Softmax_is_what_loops_give) {
   expect_near(inputs.output<float>({5, 7}, softmax_rows.state()->body), wanted);
 }
 
-TEST_P(Example, Gemm_is_what_loops_give) {
+TEST_P(Example, Gemm_matches_loops) {
   const auto x = matrix(5, 21);
   const auto y = matrix(21, 7);
   std::vector<float> wanted(35);
@@ -387,7 +386,7 @@ TEST_P(Example, Gemm_is_what_loops_give) {
   expect_near(run(gemm, inputs, {5, 7}), wanted);
 }
 
-TEST_P(Example, Box3_is_what_loops_give) {
+TEST_P(Example, Box3_matches_loops) {
   const auto x = matrix(5, 7);
   std::vector<float> wanted;
   for (int row = 0; row < 5; ++row) {
@@ -406,7 +405,7 @@ TEST_P(Example, Box3_is_what_loops_give) {
 
 INSTANTIATE_TEST_SUITE_P(Tilings, Example, testing::Values(Dims{0, 0}, Dims{1, 0}, Dims{2, 3}, Dims{8, 8}, Dims{1, 1}));
 
-TEST(Examples, Are_cut_so_that_nothing_changes) {
+TEST(Examples, Do_not_depend_on_the_tiling) {
   const auto cut = [](const tile::Kernel& kernel) {
     const ir::Buffer any{"x", Type::f32, {-1, -1}};
     return compile::choose_tiling(tile::trace(kernel.name(), {any, any, any}, {{"a", Type::f32}}, kernel.state()->body))
@@ -418,7 +417,7 @@ TEST(Examples, Are_cut_so_that_nothing_changes) {
   EXPECT_EQ(cut(box3), (Dims{16, 4096}));
 }
 
-TEST(Examples, Gemm_reads_from_where_its_tile_begins) {
+TEST(Examples, Gemm_reads_from_the_start_of_its_tile) {
   const ir::Buffer any{"x", Type::f32, {-1, -1}};
   const std::string text = to_string(tile::trace("gemm", {any, any, any}, {}, gemm.state()->body));
   EXPECT_NE(text.find(" = origin 0\n"), std::string::npos) << text;

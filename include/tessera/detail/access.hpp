@@ -6,7 +6,7 @@
 
 namespace tessera::detail {
 
-// The library's way into its public handles, which show programs nothing of what they point at.
+// The library's access to the state behind its public handles, which is private to everyone else.
 struct Access {
   // What a Device, Buffer, Command or Stream points at; null for an empty handle.
   template <class Handle>

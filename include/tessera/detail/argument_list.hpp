@@ -11,7 +11,7 @@ namespace detail {
 struct Access;
 }
 
-// Several handles as one argument, as in {a, b}: it borrows them, like std::span. Do not keep one.
+// A list of handles as one argument, such as {a, b}. Borrows them like std::span, so do not store one.
 template <class T>
 class ArgumentList {
  public:

@@ -1,4 +1,4 @@
 #pragma once
 
-// Marks what the shared library exports; everything else is hidden.
+// Exports a symbol from the shared library; everything else is hidden.
 #define TESSERA_API __attribute__((visibility("default")))

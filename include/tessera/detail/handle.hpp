@@ -6,7 +6,7 @@
 
 namespace tessera::detail {
 
-// What the handles point at, and their reference counts.
+// The objects behind the handles, and their reference counting.
 namespace engine {
 struct DeviceState;
 struct StreamState;
@@ -27,9 +27,8 @@ struct TensorState;
 TESSERA_API void retain(TensorState* state) noexcept;
 TESSERA_API void release(TensorState* state) noexcept;
 
-// A counted reference to an object of the library: what Device, Buffer, Command, Stream and Tensor hold.
-// The rules of std::shared_ptr apply: distinct copies may be used from different threads at the same time; one copy may
-// not, if any thread modifies it.
+// A counted reference to a library object: what Device, Buffer, Command, Stream and Tensor hold. As with
+// std::shared_ptr, threads may use distinct copies concurrently, but must not share a copy that one of them modifies.
 template <class T>
 class Ref {
  public:
@@ -38,7 +37,7 @@ class Ref {
   explicit Ref(T* object) noexcept : object_(object) {
     if (object_) retain(object_);
   }
-  // Takes over a reference that the caller holds.
+  // Takes ownership of a reference.
   static Ref adopt(T* object) noexcept {
     Ref ref;
     ref.object_ = object;
@@ -58,7 +57,7 @@ class Ref {
   T* operator->() const noexcept { return object_; }
   T& operator*() const noexcept { return *object_; }
   explicit operator bool() const noexcept { return object_ != nullptr; }
-  // Gives up the reference without dropping it.
+  // Releases ownership without dropping the reference.
   T* detach() noexcept { return std::exchange(object_, nullptr); }
 
   friend bool operator==(const Ref&, const Ref&) noexcept = default;

@@ -5,7 +5,7 @@
 
 namespace tessera::detail {
 
-// Called once when a command finishes, on the thread that finishes it. Lives in whoever waits.
+// Notified once when a command finishes, on the thread that finished it. Owned by the waiter.
 class TESSERA_API Observer {
  public:
   virtual void command_finished(engine::Work& work) noexcept = 0;

@@ -21,7 +21,7 @@ namespace tessera::driver {
 
 namespace {
 
-// Blocks from this size on are mapped by themselves: the kernel gives them as zeros, and in huge pages.
+// Blocks of at least this size get their own mapping: the kernel zeroes them and can use huge pages.
 constexpr std::size_t mapped_from = std::size_t{1} << 20;
 
 std::string processor_name() {
@@ -34,22 +34,22 @@ std::string processor_name() {
   return "CPU";
 }
 
-// Programs of this weight and more are cut for all workers, down to pieces of this many bytes times weight.
+// Programs of at least this weight are split for all workers, down to pieces of this many bytes times weight.
 constexpr int costly = 4;
 constexpr std::int64_t least_costly_piece = std::int64_t{32} << 10;
 
-// Of what only moves memory, so many pieces a thread are enough for all to end together, and longer ones are read and
-// written in longer runs: relu(a+b)*s over 64 MiB takes 4 % less time in pieces of 1 MiB than of 256 KiB.
+// For memory-bound programs this many pieces per thread are enough for all threads to finish together, and longer
+// pieces mean longer sequential runs: relu(a+b)*s over 64 MiB takes 4 % less time in pieces of 1 MiB than of 256 KiB.
 constexpr std::int64_t most_pieces_per_unit = 64;
 constexpr std::int64_t long_piece_bytes = std::int64_t{1} << 20;
-// And two a thread where all is in caches, since taking one costs a tenth of a microsecond: over 1 MiB it takes 16.9 µs
-// instead of 17.5. One a thread would always begin with what it used first, 19.
+// Two per thread where everything fits in the caches, since taking a piece costs 0.1 µs: 1 MiB takes 16.9 µs instead of
+// 17.5. With one per thread, each thread would start at the data it used least recently: 19 µs.
 constexpr std::int64_t pieces_per_unit_in_caches = 2;
 
 using cpu::CpuExecutable;
 using cpu::piece_bytes;
 
-// The executable of a launch that came from this driver, which alone may change it.
+// The launch's executable, which this driver created and so may modify.
 CpuExecutable& executable_of(const Launch& launch) {
   return const_cast<CpuExecutable&>(static_cast<const CpuExecutable&>(*launch.executable));
 }
@@ -115,7 +115,7 @@ class CpuDriver final : public Driver {
   std::int64_t pieces(const Launch& launch) override {
     if (launch.elements == 0) return 1;
     CpuExecutable& executable = executable_of(launch);
-    if (launch.partial) return executable.parts()->cut(launch)->parts;
+    if (launch.partial) return executable.split_reduction()->split(launch)->parts;
     const std::int64_t count = tiles(executable.code(), executable, launch);
     const std::int64_t each = piece_tiles(launch, executable, count);
     return std::max<std::int64_t>(1, (count + each - 1) / each);
@@ -124,8 +124,8 @@ class CpuDriver final : public Driver {
     if (launch.elements == 0) return;
     CpuExecutable& executable = executable_of(launch);
     if (launch.partial) {
-      const cpu::Parts& parts = *executable.parts();
-      return parts.run(launch, *parts.cut(launch), piece);
+      const cpu::SplitReduction& reduction = *executable.split_reduction();
+      return reduction.run(launch, *reduction.split(launch), piece);
     }
     const compile::Compiled& code = executable.code();
     const compile::Arguments arguments = arguments_of(launch);
@@ -136,21 +136,21 @@ class CpuDriver final : public Driver {
   }
   std::size_t partial_bytes(const Launch& launch) override {
     if (launch.elements == 0 || launch.bytes < piece_bytes) return 0;
-    cpu::Parts* parts = executable_of(launch).parts();
-    const auto cut = parts ? parts->cut(launch) : std::nullopt;
-    if (!cut) return 0;
-    parts->compile();
-    return parts->partial_bytes(launch, *cut);
+    cpu::SplitReduction* reduction = executable_of(launch).split_reduction();
+    const auto split = reduction ? reduction->split(launch) : std::nullopt;
+    if (!split) return 0;
+    reduction->compile();
+    return reduction->partial_bytes(launch, *split);
   }
   void finish(const Launch& launch) override {
-    const cpu::Parts& parts = *executable_of(launch).parts();
-    parts.finish(launch, *parts.cut(launch));
+    const cpu::SplitReduction& reduction = *executable_of(launch).split_reduction();
+    reduction.finish(launch, *reduction.split(launch));
   }
 
  private:
-  // How many tiles a piece has. All have as many but the last: one with twice as much as the others would keep all
-  // others waiting in the end. So would one more than each thread has as many of: of 15 pieces one thread does 8 (row
-  // sums of 1000 by 1000 took 27.2 µs on two, with 16 pieces 26.4).
+  // Tiles per piece. All pieces but the last are the same size, so that no thread is left with a longer one at the end.
+  // The number of pieces is a multiple of the number of threads: of 15 pieces one thread of two runs 8 (row sums of
+  // 1000 by 1000 took 27.2 µs, with 16 pieces 26.4).
   std::int64_t piece_tiles(const Launch& launch, const CpuExecutable& executable, std::int64_t tile_count) const {
     if (tile_count <= 1 || executable.is_cut()) return 1;
     const std::int64_t work = launch.bytes * executable.weight();

@@ -13,7 +13,7 @@ namespace {
 std::atomic<std::uint64_t> compilation_count{0};
 
 std::int64_t elements_of_one_tile(const compile::Compiled& code, std::size_t output_rank) {
-  if (code.tiling.extents.size() != output_rank) return 0;  // it cuts by rules of its own
+  if (code.tiling.extents.size() != output_rank) return 0;  // it tiles by its own rules
   std::int64_t least = std::numeric_limits<std::int64_t>::max();
   for (const std::int64_t extent : code.tiling.extents) {
     if (extent != 0) least = std::min(least, extent);
@@ -32,9 +32,9 @@ std::uint64_t compilations() noexcept { return compilation_count.load(); }
 
 CpuExecutable::CpuExecutable(ir::Program program) : program_(std::move(program)), weight_(ir::weight(program_)) {}
 
-Parts* CpuExecutable::parts() {
-  std::call_once(is_looked_at_, [&] { parts_ = Parts::of(program_); });
-  return parts_.get();
+SplitReduction* CpuExecutable::split_reduction() {
+  std::call_once(split_once_, [&] { split_reduction_ = SplitReduction::of(program_); });
+  return split_reduction_.get();
 }
 
 const compile::Compiled& CpuExecutable::compiled() {

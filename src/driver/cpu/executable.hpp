@@ -13,32 +13,32 @@
 
 namespace tessera::driver::cpu {
 
-// A piece moves about 256 KiB, half of a core's L2 cache: some 20 µs, well above the 1 µs that handing it to another
-// worker costs, and small enough that a cancelled command ends soon.
+// A piece moves about 256 KiB, half of a core's L2 cache: about 20 µs, well above the 1 µs it costs to hand it to
+// another worker, and short enough that a cancelled command stops soon.
 inline constexpr std::int64_t piece_bytes = std::int64_t{256} << 10;
 
-// A program, and its code once it was needed.
+// A program and, once it has been needed, its machine code.
 class CpuExecutable final : public Executable {
  public:
   explicit CpuExecutable(ir::Program program);
 
   const ir::Program& program() const noexcept { return program_; }
-  // The code. The first thread compiles; those that come meanwhile wait for it and share what comes of it, also an
-  // Error. After an Error the next one tries again.
+  // The code, compiled on first use. Threads that call meanwhile wait and share the result, including an Error; the
+  // next call after an Error tries again.
   const compile::Compiled& code() {
     const compile::Compiled* code = ready_.load(std::memory_order_acquire);
     return code ? *code : compiled();
   }
 
-  // An output of so many elements is one tile, whatever its shape; once it is ready.
+  // Outputs of up to this many elements are a single tile, whatever their shape. Valid once the code is ready.
   std::int64_t one_tile() const noexcept { return one_tile_; }
-  // Whether the code's tiles are pieces already; once it is ready.
+  // Whether each tile of the code is a piece already. Valid once the code is ready.
   bool is_cut() const noexcept { return ready_.load(std::memory_order_acquire)->is_cut(); }
 
-  // How it is done in parts of an axis; null where it cannot be.
-  Parts* parts();
+  // Null for programs that cannot be split.
+  SplitReduction* split_reduction();
 
-  // What a byte costs: 1 for plain arithmetic.
+  // Cost per byte: 1 for plain arithmetic.
   int weight() const noexcept { return weight_; }
 
  private:
@@ -52,14 +52,14 @@ class CpuExecutable final : public Executable {
   std::mutex mutex_;
   std::shared_ptr<const compile::Compiled> code_;
   std::exception_ptr error_;  // of the last attempt
-  std::once_flag is_looked_at_;
-  std::unique_ptr<Parts> parts_;
+  std::once_flag split_once_;
+  std::unique_ptr<SplitReduction> split_reduction_;
 };
 
-// A routine of the driver's own that does what the program's idiom says; null: there is none, it is compiled.
+// A hand-written routine for the program's idiom (matmul, conv2d); null if there is none and it must be compiled.
 std::shared_ptr<const compile::Compiled> native(const ir::Program& program);
 
-// How many programs were handed to the compiler in this process: for tests.
+// Number of programs handed to the compiler in this process. For tests.
 std::uint64_t compilations() noexcept;
 
 }  // namespace tessera::driver::cpu

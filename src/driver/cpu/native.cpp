@@ -11,19 +11,19 @@ namespace tessera::driver::cpu {
 
 namespace {
 
-// Asked once: the C library reads a file for each answer, which takes 7 µs; the pieces of a matmul of 256 took a
-// quarter longer.
+// Cached: each call of hardware_concurrency() reads a file, which takes 7 µs and made the pieces of a 256-matmul a
+// quarter slower.
 unsigned workers() {
   static const unsigned count = std::max(1U, std::thread::hardware_concurrency());
   return count;
 }
 
-// What follows a routine, row by row, while the rows are in the caches.
+// Element-wise operations after a routine, run row by row while the rows are still in the caches.
 class Epilogue {
  public:
   explicit Epilogue(const ir::Program& program) : program_(program), code_(compile::compile(*program.idiom.epilogue)) {}
 
-  // A row may be 64 elements: all that can be is done once for the part.
+  // A row may have just 64 elements, so everything possible is done once per part.
   void run(const compile::Arguments& arguments, const ResultPart& part) const {
     const std::vector<ir::Buffer>& buffers = program_.idiom.epilogue->buffers;
     Rows rows;
@@ -32,7 +32,7 @@ class Epilogue {
       add(arguments, program_.idiom.epilogue_inputs[i - 1], part, buffers[i].dims[0] == 1 ? 1 : part.columns, rows);
     }
     std::int64_t count = part.rows;
-    if (rows.are_one) {
+    if (rows.are_contiguous) {
       for (std::int64_t& extent : rows.dims) extent *= extent == 1 ? 1 : count;
       count = 1;
     }
@@ -45,12 +45,12 @@ class Epilogue {
   }
 
  private:
-  // The part's rows in all buffers of the epilogue.
+  // The part's rows in each buffer of the epilogue.
   struct Rows {
-    std::vector<std::byte*> addresses;  // of the first one
-    std::vector<std::int64_t> steps;    // bytes from one to the next
+    std::vector<std::byte*> addresses;  // of the first row
+    std::vector<std::int64_t> steps;    // bytes from one row to the next
     std::vector<std::int64_t> dims;
-    bool are_one = true;  // they lie one after the other everywhere
+    bool are_contiguous = true;  // in all buffers
   };
 
   // A buffer is [batch, row, columns…]; extents of 1 are repeated.
@@ -72,14 +72,14 @@ class Epilogue {
     rows.addresses.push_back(arguments.buffers[number] + first * size);
     rows.steps.push_back(step * size);
     rows.dims.push_back(length);
-    rows.are_one = rows.are_one && (length == 1 ? step == 0 : step == length);
+    rows.are_contiguous = rows.are_contiguous && (length == 1 ? step == 0 : step == length);
   }
 
   const ir::Program& program_;
   std::shared_ptr<const compile::Compiled> code_;
 };
 
-// A routine whose work is cut into pieces by itself: a tile is a piece.
+// A routine that splits its own work: each tile is a piece.
 template <class Work>
 class Native final : public compile::Compiled {
  public:
@@ -103,7 +103,7 @@ class Native final : public compile::Compiled {
 
  private:
   Work work(const compile::Arguments& arguments) const;
-  // The routine's inputs.
+  // The buffer of the routine's input.
   std::size_t number(std::size_t input) const {
     return program_.idiom.inputs.empty() ? input + 1 : static_cast<std::size_t>(program_.idiom.inputs[input]);
   }
@@ -120,7 +120,7 @@ class Native final : public compile::Compiled {
   std::optional<Epilogue> epilogue_;
 };
 
-// a [batch or 1,m,k], b [batch or 1,k,n], output [batch,m,n]; the numbers say whether a and b have a batch.
+// a [batch or 1,m,k], b [batch or 1,k,n], output [batch,m,n]; the idiom's numbers say whether a and b have a batch.
 template <>
 Gemm Native<Gemm>::work(const compile::Arguments& arguments) const {
   const std::int64_t* output = arguments.dims;
@@ -138,7 +138,8 @@ Gemm Native<Gemm>::work(const compile::Arguments& arguments) const {
           .c_batch = m * n};
 }
 
-// Output [N,O,OH,OW], x [N,C,H,W], weights [O,C/groups,KH,KW], perhaps bias [O]; the numbers as in kernels/windows.cpp.
+// Output [N,O,OH,OW], x [N,C,H,W], weights [O,C/groups,KH,KW], optional bias [O]; numbers as in
+// kernels/builtin/windows.cpp.
 template <>
 Conv2d Native<Conv2d>::work(const compile::Arguments& arguments) const {
   const std::int64_t *x = dims(arguments, 0), *weights = dims(arguments, 1);

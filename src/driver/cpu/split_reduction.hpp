@@ -13,45 +13,46 @@
 
 namespace tessera::driver::cpu {
 
-// A program that reduces a long axis to few elements, done in parts of that axis.
-class Parts {
+// Runs a program that reduces a long axis to few elements: parts of the axis are reduced in parallel, and their partial
+// results combined in order.
+class SplitReduction {
  public:
-  // Nothing for other programs.
-  static std::unique_ptr<Parts> of(const ir::Program& program);
+  // Null for programs that cannot be split.
+  static std::unique_ptr<SplitReduction> of(const ir::Program& program);
 
-  // How the axis is cut.
-  struct Cut {
+  // How the axis is divided.
+  struct Split {
     std::int64_t extent = 0;
-    std::int64_t steps = 0;  // the extent of all parts but the last
+    std::int64_t steps = 0;  // extent of every part but the last
     std::int64_t parts = 0;
   };
-  // Nothing where it is not worth it. It depends on the extents alone: neither the number of threads nor chance has a
-  // say in what comes out.
-  std::optional<Cut> cut(const Launch& launch) const;
-  std::size_t partial_bytes(const Launch& launch, const Cut& cut) const;
+  // nullopt where splitting does not pay. Depends on the extents only, so results do not vary with the thread count.
+  std::optional<Split> split(const Launch& launch) const;
+  std::size_t partial_bytes(const Launch& launch, const Split& split) const;
 
-  // What needs code comes after this. Blocks; several threads may come at a time. After an Error the next one tries
-  // again.
+  // Must have returned before run() and finish(). Blocks; thread-safe. After an Error the next call tries again.
   void compile();
-  void run(const Launch& launch, const Cut& cut, std::int64_t part) const;
-  void finish(const Launch& launch, const Cut& cut) const;
+  // Reduces one part into launch.partial.
+  void run(const Launch& launch, const Split& split, std::int64_t part) const;
+  // Combines the partial results into the output.
+  void finish(const Launch& launch, const Split& split) const;
 
-  // Of the axis that is reduced.
+  // The extent of the reduced axis.
   std::int64_t extent(const Launch& launch) const;
 
  private:
-  Parts(compile::InParts programs, compile::Tiling tiling, int weight);
+  SplitReduction(compile::InParts programs, compile::Tiling tiling, int weight);
   std::int64_t bytes_read(const Launch& launch) const;
   std::int64_t partial_elements(const Launch& launch) const;
-  std::size_t partial_bytes(const Launch& launch, const Cut& cut, std::size_t reduction) const;
+  std::size_t partial_bytes(const Launch& launch, const Split& split, std::size_t reduction) const;
   std::size_t rank() const { return programs_.is_kept.size(); }
   std::int64_t partial_dim(const Launch& launch, std::size_t axis) const {
     return programs_.is_kept[axis] ? launch.dims[axis] : 1;
   }
 
   const compile::InParts programs_;
-  const compile::Tiling tiling_;  // of the whole program
-  const int weight_;              // and what a byte costs there
+  const compile::Tiling tiling_;  // of the unsplit program
+  const int weight_;              // its cost per byte
   std::mutex mutex_;
   std::atomic<bool> is_compiled_{false};
   std::vector<std::shared_ptr<const compile::Compiled>> partial_;

@@ -43,12 +43,12 @@ void Completions::lose(core::FailurePtr why) noexcept {
 
 Progress Completions::wait(std::uint64_t number, Clock::time_point until) {
   std::unique_lock lock(mutex_);
-  const auto is_over = [&] { return ended_ >= number || failure_; };
-  // The end of time would overflow on its way to the system's clock.
+  const auto is_done = [&] { return ended_ >= number || failure_; };
+  // time_point::max() would overflow when converted to the system clock.
   if (until == Clock::time_point::max()) {
-    changed_.wait(lock, is_over);
-  } else if (!is_over()) {
-    changed_.wait_until(lock, until, is_over);
+    changed_.wait(lock, is_done);
+  } else if (!is_done()) {
+    changed_.wait_until(lock, until, is_done);
   }
   return {ended_, failure_};
 }

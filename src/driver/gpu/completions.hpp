@@ -9,18 +9,18 @@
 
 namespace tessera::driver::gpu {
 
-// Which submissions of a queue are over, for those who wait. They may end in any order.
+// Tracks which submissions of a queue have finished, in any order, and wakes waiters.
 class Completions {
  public:
-  // The number of a new submission. Throws what the device was lost for.
+  // Returns the number of a new submission. Throws if the device is lost.
   std::uint64_t begin();
   void end(std::uint64_t number) noexcept;
-  // It will never end: the device is lost.
+  // A submission will never finish: the device is lost.
   void fail(core::FailurePtr why) noexcept;
-  // Everybody who waits is told; only the first reason counts.
+  // Wakes all waiters; only the first reason counts.
   void lose(core::FailurePtr why) noexcept;
   Progress wait(std::uint64_t number, Clock::time_point until);
-  // Until all that began have ended or failed, even after the device was lost, but no longer than that.
+  // Blocks until every submission has ended or failed, even after the device was lost, or until `until`.
   void wait_for_all(Clock::time_point until);
 
   bool is_lost();
@@ -29,9 +29,9 @@ class Completions {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::uint64_t ended_ = 0;    // stays as it is once the device is lost
-  std::uint64_t running_ = 0;  // how many neither ended nor failed
-  std::deque<bool> later_;     // those after ended_: whether they are over
+  std::uint64_t ended_ = 0;    // does not change once the device is lost
+  std::uint64_t running_ = 0;  // submissions that have neither ended nor failed
+  std::deque<bool> later_;     // for submissions after ended_: whether they have finished
   core::FailurePtr failure_;
 };
 

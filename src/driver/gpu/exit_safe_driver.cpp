@@ -21,10 +21,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-// For what is under way when the process ends. A device that takes longer may be one that hangs.
+// Limit for work in flight when the process exits. A device that takes longer may hang.
 constexpr auto longest_wait = 5s;
 
-// Counts who is inside of the device's driver, and lets nobody in any more once it is closed.
+// Counts the threads inside the device's driver, and admits none once it is closed.
 class Gate {
  public:
   bool enter() noexcept {
@@ -49,13 +49,13 @@ core::FailurePtr process_ends(const DeviceInfo& info) {
   return core::make_failure(Errc::device_failure, core::text(full_name(info), ": the process is ending"));
 }
 
-// Somebody's stay inside; empty if the gate is closed.
-class Stay {
+// A thread's time inside the gate; false if the gate is closed.
+class Pass {
  public:
-  explicit Stay(Gate& gate) noexcept : gate_(gate.enter() ? &gate : nullptr) {}
-  Stay(const Stay&) = delete;
-  Stay& operator=(const Stay&) = delete;
-  ~Stay() {
+  explicit Pass(Gate& gate) noexcept : gate_(gate.enter() ? &gate : nullptr) {}
+  Pass(const Pass&) = delete;
+  Pass& operator=(const Pass&) = delete;
+  ~Pass() {
     if (gate_) gate_->leave();
   }
   explicit operator bool() const noexcept { return gate_ != nullptr; }
@@ -69,9 +69,9 @@ class SafeRecording final : public Recording {
   SafeRecording(std::shared_ptr<Gate> gate, std::unique_ptr<Recording> below)
       : gate_(std::move(gate)), below_(std::move(below)) {}
   ~SafeRecording() override {
-    const Stay stay(*gate_);
-    if (stay) below_.reset();
-    [[maybe_unused]] const auto* left_alone = below_.release();
+    const Pass pass(*gate_);
+    if (pass) below_.reset();
+    [[maybe_unused]] const auto* leaked = below_.release();
   }
   Recording& below() const noexcept { return *below_; }
 
@@ -82,13 +82,13 @@ class SafeRecording final : public Recording {
 
 class ExitSafeDriver;
 
-// Those that there are. Never destroyed, since exit() would do that too.
+// All drivers. Never destroyed, since that would happen during exit() too.
 struct Open {
   std::mutex mutex;
   std::vector<ExitSafeDriver*> drivers;
   std::optional<Clock::time_point> end;
 
-  // Until when all that is waited for at exit may take.
+  // The deadline for everything that is waited for at exit.
   Clock::time_point until() {
     if (!end) end = Clock::now() + longest_wait;
     return *end;
@@ -106,8 +106,8 @@ void drain_all() noexcept;
 class ExitSafeDriver final : public Driver {
   template <class Work>
   auto inside(const Work& work) {
-    const Stay stay(*gate_);
-    if (!stay) throw Error(process_ends(info()));
+    const Pass pass(*gate_);
+    if (!pass) throw Error(process_ends(info()));
     return work();
   }
 
@@ -127,9 +127,9 @@ class ExitSafeDriver final : public Driver {
       const std::scoped_lock lock(Open::instance().mutex);
       std::erase(Open::instance().drivers, this);
     }
-    const Stay stay(*gate_);
-    if (stay) below_.reset();
-    [[maybe_unused]] const auto* left_alone = below_.release();
+    const Pass pass(*gate_);
+    if (pass) below_.reset();
+    [[maybe_unused]] const auto* leaked = below_.release();
   }
 
   const DeviceInfo& info() const override { return below_->info(); }
@@ -141,8 +141,8 @@ class ExitSafeDriver final : public Driver {
     return inside([&] { return below_->allocate(bytes); });
   }
   void deallocate(std::byte* address, std::size_t bytes) override {
-    const Stay stay(*gate_);
-    if (stay) below_->deallocate(address, bytes);
+    const Pass pass(*gate_);
+    if (pass) below_->deallocate(address, bytes);
   }
   void upload(std::byte* to, std::span<const std::byte> from) override {
     inside([&] { below_->upload(to, from); });
@@ -157,8 +157,8 @@ class ExitSafeDriver final : public Driver {
     return inside([&] { return below_->host_address(address); });
   }
   std::size_t trim() override {
-    const Stay stay(*gate_);
-    return stay ? below_->trim() : 0;
+    const Pass pass(*gate_);
+    return pass ? below_->trim() : 0;
   }
 
   std::int64_t pieces(const Launch& launch) override {
@@ -166,7 +166,7 @@ class ExitSafeDriver final : public Driver {
       const bool is_new = launch.executable && !launch.executable->is_ready();
       const Compiling compiling(is_new ? &compiling_ : nullptr);
       const std::int64_t pieces = below_->pieces(launch);
-      // A compiler that was not needed before may have handlers of its own from now on: ours must be called first.
+      // A compiler used for the first time may have registered atexit handlers: ours must run before them.
       if (is_new) close_at_exit();
       return pieces;
     });
@@ -175,44 +175,44 @@ class ExitSafeDriver final : public Driver {
     inside([&] { below_->launch(launch, piece); });
   }
   std::uint64_t start(std::span<const Launch> launches) override {
-    return inside([&] { return noted(below_->start(launches)); });
+    return inside([&] { return note_started(below_->start(launches)); });
   }
   std::uint64_t start(Recording& recording) override {
-    return inside([&] { return noted(below_->start(static_cast<SafeRecording&>(recording).below())); });
+    return inside([&] { return note_started(below_->start(static_cast<SafeRecording&>(recording).below())); });
   }
   std::unique_ptr<Recording> record(std::span<const Launch> launches) override {
     return inside([&] { return std::make_unique<SafeRecording>(gate_, below_->record(launches)); });
   }
   void prepare_to_record(std::span<const Launch> launches) override {
-    const Stay stay(*gate_);
-    if (stay) below_->prepare_to_record(launches);
+    const Pass pass(*gate_);
+    if (pass) below_->prepare_to_record(launches);
   }
   Progress wait(std::uint64_t number, Clock::time_point until) override {
-    const Stay stay(*gate_);
-    return stay ? below_->wait(number, until) : Progress{0, process_ends(info())};
+    const Pass pass(*gate_);
+    return pass ? below_->wait(number, until) : Progress{0, process_ends(info())};
   }
 
-  // Waits until nobody compiles and the queue is empty: some drivers compile again, in threads of their own, what has
-  // been put into the queue. More may come then.
+  // Waits until nothing is being compiled and the queue is empty: some drivers recompile enqueued work on their own
+  // threads. More work may arrive afterwards.
   void drain(Clock::time_point until) {
     std::uint64_t started = 0;
     do {
-      gate_->wait_until_empty(std::min(until, Clock::now() + 1ms));  // who is just about to start something
+      gate_->wait_until_empty(std::min(until, Clock::now() + 1ms));  // threads about to start something
       while (compiling_ != 0 && Clock::now() < until) std::this_thread::sleep_for(100us);
       started = started_;
       below_->wait(started, until);
     } while ((started != started_ || compiling_ != 0) && Clock::now() < until);
   }
-  // The queue is empty then, unless the device hangs.
+  // Afterwards the queue is empty, unless the device hangs.
   void close(Clock::time_point until) {
     if (!gate_->close()) return;
-    gate_->wait_until_empty(std::min(until, Clock::now() + 1ms));  // who is just about to start something
+    gate_->wait_until_empty(std::min(until, Clock::now() + 1ms));  // threads about to start something
     below_->wait(started_, until);
     gate_->wait_until_empty(until);
   }
 
  private:
-  // While it lives, a kernel is compiled; null: none is.
+  // Counts a compilation during its lifetime; null: no compilation.
   struct Compiling {
     explicit Compiling(std::atomic<int>* count) : count_(count) {
       if (count_) ++*count_;
@@ -227,14 +227,14 @@ class ExitSafeDriver final : public Driver {
     std::atomic<int>* count_;
   };
 
-  // Numbers may be told in another order than they were given in.
-  std::uint64_t noted(std::uint64_t number) noexcept {
+  // Threads may report numbers out of order.
+  std::uint64_t note_started(std::uint64_t number) noexcept {
     std::uint64_t last = started_.load(std::memory_order_relaxed);
     while (last < number && !started_.compare_exchange_weak(last, number)) {
     }
     return number;
   }
-  // What is registered last is called first: before the handlers of a driver that has been loaded.
+  // Handlers run in reverse order of registration: this one before those of drivers loaded so far.
   static void close_at_exit() noexcept { std::atexit(close_all); }
 
   std::unique_ptr<Driver> below_;
@@ -243,7 +243,7 @@ class ExitSafeDriver final : public Driver {
   std::atomic<int> compiling_{0};
 };
 
-// A compiler that was not needed before may be at work, see core/process_end.hpp.
+// A compiler used for the first time may be running, see core/process_end.hpp.
 void drain_all() noexcept {
   Open& open = Open::instance();
   const std::scoped_lock lock(open.mutex);

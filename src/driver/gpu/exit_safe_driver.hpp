@@ -6,9 +6,9 @@
 
 namespace tessera::driver::gpu {
 
-// A driver whose device is left alone when the process ends. Drivers of GPUs take themselves down in handlers of
-// exit(), while threads of the process go on, and then crash when they are called. Before that happens, the device's
-// queue is waited for, and from then on whoever wants anything of the device is told Errc::device_failure instead.
+// Wraps a driver so that nothing calls it once the process exits. GPU drivers shut down in atexit handlers while other
+// threads of the process keep running, and crash if they are called afterwards. So at exit this waits for the queue to
+// drain; from then on every call fails with Errc::device_failure instead of reaching the device.
 std::unique_ptr<Driver> make_exit_safe_driver(std::unique_ptr<Driver> below);
 
 }  // namespace tessera::driver::gpu

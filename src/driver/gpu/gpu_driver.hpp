@@ -8,7 +8,7 @@
 
 namespace tessera::driver::gpu {
 
-// A driver on top of an interface to GPUs: programs become kernels in its language, and launches calls of them.
+// A driver on top of a GPU API: programs become kernels in its language, launches become dispatches.
 std::unique_ptr<Driver> make_gpu_driver(std::unique_ptr<Api> api, std::string backend);
 
 }  // namespace tessera::driver::gpu

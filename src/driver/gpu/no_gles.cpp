@@ -2,7 +2,7 @@
 
 #include "driver/gpu/api.hpp"
 
-// In place of OpenGL ES where the build has none.
+// Stub for builds without OpenGL ES.
 namespace tessera::driver::gpu {
 
 std::vector<DeviceInfo> gles_devices() { return {}; }

@@ -2,7 +2,7 @@
 
 #include "driver/gpu/api.hpp"
 
-// In place of OpenCL where the build has none.
+// Stub for builds without OpenCL.
 namespace tessera::driver::gpu {
 
 std::vector<DeviceInfo> opencl_devices() { return {}; }

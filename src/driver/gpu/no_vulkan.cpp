@@ -2,11 +2,13 @@
 
 #include "driver/gpu/api.hpp"
 
-// In place of Vulkan where it is not built.
+// Stub for builds without Vulkan.
 namespace tessera::driver::gpu {
 
 std::vector<DeviceInfo> vulkan_devices() { return {}; }
 
-std::unique_ptr<Api> open_vulkan(std::size_t) { throw Error(Errc::unknown_device, "Tessera was built without Vulkan"); }
+std::unique_ptr<Api> open_vulkan(std::size_t) {
+  throw Error(Errc::unknown_device, "there is no Vulkan device: this build is without Vulkan");
+}
 
 }  // namespace tessera::driver::gpu

@@ -6,13 +6,13 @@
 
 #include <optional>
 
-// Elements of 64 bits that are only moved, as two words of 32 each: for devices that cannot compute with them.
+// Copies and fills of 64-bit elements as pairs of 32-bit words, for devices without 64-bit types.
 namespace tessera::driver::gpu {
 
-// The program that does with words what this one, a copy or a fill, does with elements of a type that the device lacks;
-// none if it is something else, or the device has the type.
-std::optional<ir::Program> in_words(const ir::Program& program, const compile::gpu::Target& target);
-// A launch of the one as a launch of the other.
-Launch in_words(const Launch& launch);
+// The equivalent 32-bit program of a copy or fill whose element type the device lacks; nullopt for any other program,
+// or if the device has the type.
+std::optional<ir::Program> split_64bit(const ir::Program& program, const compile::gpu::Target& target);
+// A launch of the original program as a launch of the split one.
+Launch split_64bit(const Launch& launch);
 
 }  // namespace tessera::driver::gpu

@@ -35,7 +35,7 @@ void warm_up(Api& api) noexcept try {
   call.arguments = kernel.arguments(program, dims, nullptr, grid);
   api.wait(api.submit({&call, 1}), Clock::time_point::max());
 } catch (const std::exception&) {
-  // The first command will say.
+  // The first command will report it.
 }
 
 }  // namespace tessera::driver::gpu

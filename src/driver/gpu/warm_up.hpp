@@ -4,9 +4,9 @@
 
 namespace tessera::driver::gpu {
 
-// Runs a small kernel. Compilers inside of drivers have handlers of exit() of their own from their first use on, which
-// on Mesa's devices is in a thread of the driver's, when a kernel first runs: whoever registers a handler after this
-// is called before all of them. What fails is left to the first command, which is told why.
+// Runs a small kernel, so that atexit handlers registered after this run before the driver's. Compilers inside drivers
+// register theirs on first use; Mesa's do so on a driver thread when a kernel first runs. Ignores errors: the first
+// command will report them.
 void warm_up(Api& api) noexcept;
 
 }  // namespace tessera::driver::gpu

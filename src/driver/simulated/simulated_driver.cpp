@@ -17,7 +17,7 @@ namespace {
 
 using core::text;
 
-// Any driver on a bad day: injects faults, and refuses launches that the runtime should have kept apart.
+// Wraps another driver: injects faults, and refuses concurrent launches that conflict over a buffer.
 class SimulatedDriver final : public Driver {
  public:
   SimulatedDriver(std::unique_ptr<Driver> below, const SimulationOptions& options)
@@ -31,7 +31,7 @@ class SimulatedDriver final : public Driver {
 
   Block allocate(std::size_t bytes) override {
     if (++allocations_ == options_.out_of_memory_at_allocation) {
-      throw Error(Errc::out_of_memory, text("injected lack of memory: ", bytes, " bytes asked"));
+      throw Error(Errc::out_of_memory, text("injected out-of-memory: ", bytes, " bytes requested"));
     }
     return below_->allocate(bytes);
   }
@@ -58,8 +58,8 @@ class SimulatedDriver final : public Driver {
   }
 
  private:
-  // Who is at a block of memory now. Pieces of one command may be there together.
-  struct Occupants {
+  // The current users of a block of memory. Pieces of one command may use it together.
+  struct Users {
     std::uint64_t writer = 0;
     unsigned writing = 0;
     unsigned reading = 0;  // pieces of commands that only read
@@ -69,28 +69,28 @@ class SimulatedDriver final : public Driver {
    public:
     Access(SimulatedDriver& driver, const Launch& launch) : driver_(driver), launch_(launch) {
       const std::scoped_lock lock(driver_.mutex_);
-      const auto there = driver_.occupants_.find(output());
-      if (there != driver_.occupants_.end()) {
-        const Occupants& others = there->second;
+      const auto current = driver_.users_.find(output());
+      if (current != driver_.users_.end()) {
+        const Users& others = current->second;
         if (others.reading != 0 || (others.writing != 0 && others.writer != launch.command)) refuse("writes");
       }
       for (const std::byte* address : inputs()) {
-        const auto input = driver_.occupants_.find(address);
-        if (input == driver_.occupants_.end()) continue;
+        const auto input = driver_.users_.find(address);
+        if (input == driver_.users_.end()) continue;
         if (input->second.writing != 0 && input->second.writer != launch.command) refuse("reads");
       }
-      Occupants& mine = driver_.occupants_[output()];
+      Users& mine = driver_.users_[output()];
       mine.writer = launch.command;
       ++mine.writing;
       for (const std::byte* address : inputs()) {
-        if (address != output()) ++driver_.occupants_[address].reading;
+        if (address != output()) ++driver_.users_[address].reading;
       }
     }
     ~Access() {
       const std::scoped_lock lock(driver_.mutex_);
-      --driver_.occupants_[output()].writing;
+      --driver_.users_[output()].writing;
       for (const std::byte* address : inputs()) {
-        if (address != output()) --driver_.occupants_[address].reading;
+        if (address != output()) --driver_.users_[address].reading;
       }
     }
     Access(const Access&) = delete;
@@ -114,16 +114,16 @@ class SimulatedDriver final : public Driver {
         case InjectedFault::Kind::fail:
           throw Error(Errc::device_failure, "injected failure");
         case InjectedFault::Kind::out_of_memory:
-          throw Error(Errc::out_of_memory, "injected lack of memory");
+          throw Error(Errc::out_of_memory, "injected out-of-memory");
         case InjectedFault::Kind::delay:
           std::this_thread::sleep_for(fault.delay);
           break;
       }
     }
-    // Drawn from the seed and the command alone, so that the order of execution cannot change who fails.
+    // Depends on the seed and the command alone, so that execution order cannot change which commands fail.
     if (options_.fail_rate > 0 &&
         core::Random(options_.seed ^ (launch.command * 0x9e3779b97f4a7c15U)).fraction() < options_.fail_rate) {
-      throw Error(Errc::device_failure, "injected failure, by chance");
+      throw Error(Errc::device_failure, "injected random failure");
     }
   }
 
@@ -132,7 +132,7 @@ class SimulatedDriver final : public Driver {
   DeviceInfo info_;
   std::atomic<std::uint64_t> allocations_{0};
   std::mutex mutex_;
-  std::unordered_map<const std::byte*, Occupants> occupants_;
+  std::unordered_map<const std::byte*, Users> users_;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The element-wise kernels: every point depends on the same point of the inputs.
+// Element-wise kernels: each output element depends only on the input elements at the same index.
 #include <tessera/tile.hpp>
 
 #include "core/text.hpp"
@@ -27,12 +27,12 @@ using Binary = Tile (*)(const Tile& a, const Tile& b);
 
 Tile input_like_output(int number) { return tile::load_like(tile::Input(number), tile::Output()); }
 
-// Inputs of the output's type.
-Plan plan_of_one_type(const Call& call, std::function<void()> body) {
+// All inputs must have the output's type.
+Lowering lower_one_type(const Call& call, std::function<void()> body) {
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     if (call.inputs[i].dtype != call.output.dtype) check_same_as_output(call, i);
   }
-  return pointwise_plan(call, std::move(body));
+  return pointwise_lowering(call, std::move(body));
 }
 
 Kernel binary(std::string name, std::vector<std::string> nicknames, std::string documentation, Binary function) {
@@ -42,7 +42,7 @@ Kernel binary(std::string name, std::vector<std::string> nicknames, std::string 
           .dtypes = to_vector(all_dtypes),
           .documentation = std::move(documentation),
           .nicknames = std::move(nicknames),
-          .plan = [body](const Call& call) { return plan_of_one_type(call, body); }};
+          .lower = [body](const Call& call) { return lower_one_type(call, body); }};
 }
 
 Kernel multiplication() {
@@ -58,10 +58,10 @@ Kernel unary(std::string name, std::string documentation, Unary function) {
           .inputs = {"x"},
           .dtypes = to_vector(all_dtypes),
           .documentation = std::move(documentation),
-          .plan = [body](const Call& call) { return plan_of_one_type(call, body); }};
+          .lower = [body](const Call& call) { return lower_one_type(call, body); }};
 }
 
-// A function of real numbers: integers go through f64.
+// A real function: integers are computed in f64.
 template <Unary function>
 Tile through_f64(const Tile& x) {
   const DType dtype = tile::Output().dtype();
@@ -91,7 +91,7 @@ struct Limits {
 template <class T>
 constexpr Limits limits = {std::numeric_limits<T>::min(), std::numeric_limits<T>::max()};
 
-// Of an integer type.
+// The limits of an integer type.
 Limits limits_of(DType dtype) {
   switch (dtype) {
     case DType::s32:
@@ -107,13 +107,13 @@ Limits limits_of(DType dtype) {
 
 std::int64_t saturated(double whole, const Limits& limits) {
   if (std::isnan(whole)) return 0;
-  // The greatest s64 is no double: it compares as 2^63, which must not be converted.
+  // The largest s64 is not representable as a double: it compares as 2^63, which must not be converted.
   if (whole >= static_cast<double>(limits.greatest)) return limits.greatest;
   if (whole <= static_cast<double>(limits.least)) return limits.least;
   return static_cast<std::int64_t>(whole);
 }
 
-// A parameter as an integer of the type: saturated after `to_whole`, which is std::round, ceil or floor.
+// A parameter converted to an integer type: rounded by `to_whole` (std::round, ceil or floor), then saturated.
 std::int64_t to_integer(const Argument& argument, DType dtype, double (*to_whole)(double)) {
   const Limits limits = limits_of(dtype);
   if (argument.is_integer) return std::clamp(argument.integer, limits.least, limits.greatest);
@@ -133,11 +133,11 @@ std::int64_t wrapped(std::int64_t value, DType dtype) {
   }
 }
 
-// x * factor, exact and saturated: where the product leaves the type is known beforehand, so that no wider type is
-// needed. The scalars are in the order of scaled_whole().
-std::vector<Plan::Scalar> whole_factor(DType dtype, std::int64_t factor) {
+// The scalars of scaled_whole(), in its order: x * factor, exact and saturated. The x for which the product overflows
+// are known beforehand, so no wider type is needed.
+std::vector<Lowering::Scalar> whole_factor(DType dtype, std::int64_t factor) {
   const auto [least, greatest] = limits_of(dtype);
-  std::int64_t first = least, last = greatest;  // the x whose product fits
+  std::int64_t first = least, last = greatest;  // the range of x whose product fits
   if (factor > 0) {
     first = least / factor;
     last = greatest / factor;
@@ -159,31 +159,31 @@ Tile scaled_real(const Tile& x) {
   return tile::round_cast(tile::cast(x, f64) * tile::detail::scalar(0), tile::Output().dtype());
 }
 
-// The plan of a kernel that multiplies with a parameter: `body` gets x and x times it.
-Plan plan_with_factor(const Call& call, std::string_view param, Tile (*body)(const Tile& x, const Tile& scaled)) {
+// The lowering of a kernel that multiplies by a parameter: `body` takes x and the product.
+Lowering lower_with_factor(const Call& call, std::string_view param, Tile (*body)(const Tile& x, const Tile& scaled)) {
   const Argument& factor = call[param];
   const DType dtype = call.output.dtype;
   check_same_as_output(call, 0);
-  const auto plan = [&](Unary times) {
-    return pointwise_plan(call, [body, times] {
+  const auto scaled_by = [&](Unary times) {
+    return pointwise_lowering(call, [body, times] {
       const Tile x = input_like_output(0);
       tile::Output().store(body(x, times(x)));
     });
   };
   if (is_float(dtype)) {
-    Plan made = plan([](const Tile& x) { return x * tile::detail::scalar(0); });
+    Lowering made = scaled_by([](const Tile& x) { return x * tile::detail::scalar(0); });
     made.scalars = {{param, dtype, factor}};
     made.only_scalars_vary = true;
     return made;
   }
-  Plan made = plan(factor.is_integer ? scaled_whole : scaled_real);
+  Lowering made = scaled_by(factor.is_integer ? scaled_whole : scaled_real);
   made.variant = factor.is_integer ? "whole" : "real";
   made.scalars =
-      factor.is_integer ? whole_factor(dtype, factor.integer) : std::vector<Plan::Scalar>{{"factor", f64, factor}};
+      factor.is_integer ? whole_factor(dtype, factor.integer) : std::vector<Lowering::Scalar>{{"factor", f64, factor}};
   return made;
 }
 
-// A slope of 0 gives 0, also where the product is NaN or -0.
+// With a slope of 0 the result is 0, even where the product would be NaN or -0.
 Tile relu_body(const Tile& x, const Tile& scaled) {
   const Tile slope = tile::detail::scalar(0);
   return select(x < 0, is_float(tile::Output().dtype()) ? select(slope == 0, 0, scaled) : scaled, x);
@@ -195,22 +195,22 @@ Kernel relu() {
           .params = {{.name = "slope", .default_value = 0, .documentation = "the factor below 0"}},
           .dtypes = to_vector(all_dtypes),
           .documentation = "x, or slope * x below 0; rounded to the nearest and saturated for integers",
-          .plan = [](const Call& call) { return plan_with_factor(call, "slope", relu_body); }};
+          .lower = [](const Call& call) { return lower_with_factor(call, "slope", relu_body); }};
 }
 
 Kernel scale() {
   return {.name = "scale",
           .inputs = {"x"},
-          .params = {{.name = "factor", .default_value = 1, .documentation = "what every element is multiplied with"}},
+          .params = {{.name = "factor", .default_value = 1, .documentation = "multiplies every element"}},
           .dtypes = to_vector(all_dtypes),
           .documentation = "x * factor; rounded to the nearest and saturated for integers",
           .aliases = {"scalar_mul"},
-          .plan = [](const Call& call) {
-            return plan_with_factor(call, "factor", [](const Tile&, const Tile& scaled) { return scaled; });
+          .lower = [](const Call& call) {
+            return lower_with_factor(call, "factor", [](const Tile&, const Tile& scaled) { return scaled; });
           }};
 }
 
-Plan plan_clamp(const Call& call) {
+Lowering lower_clamp(const Call& call) {
   check_same_as_output(call, 0);
   const Argument &min = call["min"], &max = call["max"];
   if (!(min.number <= max.number) || (min.is_integer && max.is_integer && min.integer > max.integer)) {
@@ -219,27 +219,27 @@ Plan plan_clamp(const Call& call) {
               to_string(*max.value)));
   }
   const DType dtype = call.output.dtype;
-  Plan plan = pointwise_plan(call, [] {
+  Lowering lowering = pointwise_lowering(call, [] {
     const Tile x = input_like_output(0);
     tile::Output().store(tile::min(tile::max(x, tile::detail::scalar(0)), tile::detail::scalar(1)));
   });
   if (is_float(dtype)) {
-    plan.scalars = {{"min", dtype, min}, {"max", dtype, max}};
+    lowering.scalars = {{"min", dtype, min}, {"max", dtype, max}};
   } else {
-    plan.scalars = {whole_scalar("min", dtype, to_integer(min, dtype, std::ceil)),
-                    whole_scalar("max", dtype, to_integer(max, dtype, std::floor))};
+    lowering.scalars = {whole_scalar("min", dtype, to_integer(min, dtype, std::ceil)),
+                        whole_scalar("max", dtype, to_integer(max, dtype, std::floor))};
   }
-  return plan;
+  return lowering;
 }
 
 Kernel clamp() {
   return {.name = "clamp",
           .inputs = {"x"},
-          .params = {{.name = "min", .default_value = 0, .documentation = "the least that stays"},
-                     {.name = "max", .default_value = 1, .documentation = "the greatest that stays"}},
+          .params = {{.name = "min", .default_value = 0, .documentation = "the lower bound"},
+                     {.name = "max", .default_value = 1, .documentation = "the upper bound"}},
           .dtypes = to_vector(all_dtypes),
           .documentation = "min(max(x, min), max); NaN stays NaN; for integers the bounds are rounded inward",
-          .plan = plan_clamp};
+          .lower = lower_clamp};
 }
 
 Kernel cast() {
@@ -247,29 +247,29 @@ Kernel cast() {
   return {.name = "cast",
           .inputs = {"x"},
           .dtypes = to_vector(all_dtypes),
-          .documentation = "x in the output's type: towards zero, saturated, NaN becomes 0",
-          .plan = [body](const Call& call) { return pointwise_plan(call, body); }};
+          .documentation = "x converted to the output's type; to integers truncated and saturated, NaN becomes 0",
+          .lower = [body](const Call& call) { return pointwise_lowering(call, body); }};
 }
 
-Plan plan_fill(const Call& call) {
+Lowering lower_fill(const Call& call) {
   const DType dtype = call.output.dtype;
   const Argument& value = call["value"];
-  Plan plan = pointwise_plan(call, [] { tile::Output().store(tile::detail::scalar(0)); });
+  Lowering lowering = pointwise_lowering(call, [] { tile::Output().store(tile::detail::scalar(0)); });
   if (is_float(dtype)) {
-    plan.scalars = {{"value", dtype, value}};
-    plan.only_scalars_vary = true;
+    lowering.scalars = {{"value", dtype, value}};
+    lowering.only_scalars_vary = true;
   } else {
-    plan.scalars = {whole_scalar("value", dtype, to_integer(value, dtype, std::round))};
+    lowering.scalars = {whole_scalar("value", dtype, to_integer(value, dtype, std::round))};
   }
-  return plan;
+  return lowering;
 }
 
 Kernel fill() {
   return {.name = "fill",
-          .params = {{.name = "value", .default_value = 0, .documentation = "what every element becomes"}},
+          .params = {{.name = "value", .default_value = 0, .documentation = "the value of every element"}},
           .dtypes = to_vector(all_dtypes),
           .documentation = "value; rounded to the nearest and saturated for integers",
-          .plan = plan_fill};
+          .lower = lower_fill};
 }
 
 }  // namespace
@@ -281,11 +281,11 @@ std::vector<Kernel> elementwise_kernels() {
       binary("elementwise_sub", {"sub"}, "a - b; integers wrap around",
              [](const Tile& a, const Tile& b) { return a - b; }),
       multiplication(),
-      binary("elementwise_div", {"div", "divide"}, "a / b; integers towards zero, and 0 where b is 0",
+      binary("elementwise_div", {"div", "divide"}, "a / b; integers round towards zero, and are 0 where b is 0",
              [](const Tile& a, const Tile& b) { return a / b; }),
-      binary("elementwise_min", {"min", "minimum"}, "the lesser of a and b; NaN if one is NaN", tile::min),
-      binary("elementwise_max", {"max", "maximum"}, "the greater of a and b; NaN if one is NaN", tile::max),
-      binary("pow", {}, "a to the power of b; integers wrap around, and are 1 / a^-b towards zero where b < 0",
+      binary("elementwise_min", {"min", "minimum"}, "the smaller of a and b; NaN if either is NaN", tile::min),
+      binary("elementwise_max", {"max", "maximum"}, "the larger of a and b; NaN if either is NaN", tile::max),
+      binary("pow", {}, "a to the power of b; integers wrap around; for b < 0 they are 1 / a^-b, rounded towards zero",
              tile::pow),
       relu(),
       scale(),

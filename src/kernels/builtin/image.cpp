@@ -48,13 +48,13 @@ std::vector<double> checked_numbers(const Call& call, std::string_view param, st
        text("parameter '", param, "' must be a list of ", count, " numbers, got ", to_string(*call[param].value)));
 }
 
-Plan::Scalar number_scalar(std::string_view name, double number) {
+Lowering::Scalar number_scalar(std::string_view name, double number) {
   Argument argument;
   argument.number = number;
   return {name, f32, argument};
 }
 
-Plan::Scalar integer_scalar(std::string_view name, std::int64_t integer, DType dtype) {
+Lowering::Scalar integer_scalar(std::string_view name, std::int64_t integer, DType dtype) {
   Argument argument;
   argument.number = static_cast<double>(integer);
   argument.integer = integer;

@@ -1,5 +1,5 @@
-// Every pixel from itself, and where it is. Where channels are mixed images are seen as [pixels,C]: what a pixel has
-// once is [pixels,1].
+// Each pixel depends on itself and its position only. Kernels that mix channels view images as [pixels,C]; per-pixel
+// values are [pixels,1].
 #include <tessera/tile.hpp>
 
 #include "core/text.hpp"
@@ -32,24 +32,24 @@ struct Rgb {
   Tile luma() const { return kernels::luma(r, g, b); }
 };
 
-// What the channels 0, 1 and 2 of z's pixels are.
+// Selects a value for each of the channels 0, 1 and 2 of z's pixels.
 Tile by_channel(const Output& z, const Tile& first, const Tile& second, const Tile& third) {
   const Tile c = z.index(z.rank() - 1);
   return tile::select(c == 0, first, tile::select(c == 1, second, third));
 }
 
-// All operands as [pixels,C].
-Plan pixels_plan(const Call& call, std::vector<Plan::Scalar> scalars, std::function<void()> body) {
-  Plan plan;
-  plan.shapes.push_back(Image(*call.output.shape).pixels());
-  for (const Operand& input : call.inputs) plan.shapes.push_back(Image(*input.shape).pixels());
-  for (int i = 0; i < static_cast<int>(plan.shapes.size()); ++i) plan.fixed.emplace_back(i, 1);
-  plan.scalars = std::move(scalars);
-  plan.body = std::move(body);
-  return plan;
+// A lowering that views all operands as [pixels,C].
+Lowering pixels_lowering(const Call& call, std::vector<Lowering::Scalar> scalars, std::function<void()> body) {
+  Lowering lowering;
+  lowering.shapes.push_back(Image(*call.output.shape).pixels());
+  for (const Operand& input : call.inputs) lowering.shapes.push_back(Image(*input.shape).pixels());
+  for (int i = 0; i < static_cast<int>(lowering.shapes.size()); ++i) lowering.fixed.emplace_back(i, 1);
+  lowering.scalars = std::move(scalars);
+  lowering.body = std::move(body);
+  return lowering;
 }
 
-Plan::Scalar scalar(const Call& call, std::string_view param) { return {param, f32, call[param]}; }
+Lowering::Scalar scalar(const Call& call, std::string_view param) { return {param, f32, call[param]}; }
 
 // --- grayscale
 
@@ -62,13 +62,13 @@ Tile gray(DType dtype, const Channel& channel) {
   return tile::cast<std::uint8_t>((sum + 16384) >> 15);
 }
 
-Plan plan_grayscale(const Call& call) {
+Lowering lower_grayscale(const Call& call) {
   const Image image = checked_colors(call, 0);
   check_output_dtype(call, call.inputs[0].dtype);
   const Shape& out = *call.output.shape;
   const Shape flat{image.height, image.width};
   if (image.has_alpha() && out == *call.inputs[0].shape) {
-    return pixels_plan(call, {}, [image] {
+    return pixels_lowering(call, {}, [image] {
       const Output z;
       const Input x(0);
       z.store(keep_alpha(z, image, tile::load_like(x, z),
@@ -76,20 +76,20 @@ Plan plan_grayscale(const Call& call) {
     });
   }
   if (out != flat && out != Shape{image.height, image.width, 1}) check_output_shape(call, flat);
-  Plan plan;
-  plan.shapes = {flat, image.rows()};
-  plan.variant = text("channels ", image.channels);
-  plan.body = [step = image.step()] {
+  Lowering lowering;
+  lowering.shapes = {flat, image.rows()};
+  lowering.variant = text("channels ", image.channels);
+  lowering.body = [step = image.step()] {
     const Output z;
     const Input x(0);
     z.store(gray(x.dtype(), [&](int number) { return tile::load_of_group(x, z, step, number); }));
   };
-  return plan;
+  return lowering;
 }
 
 // --- amounts
 
-Plan plan_brightness_contrast(const Call& call) {
+Lowering lower_brightness_contrast(const Call& call) {
   const Image image = checked_image_like_output(call);
   const auto body = [image] {
     const Output z;
@@ -100,20 +100,20 @@ Plan plan_brightness_contrast(const Call& call) {
     const Tile value = (as_float(pixel) - middle) * contrast + middle + brightness * full;
     z.store(keep_alpha(z, image, pixel, finished(z, value)));
   };
-  Plan plan = plain_plan(call, body);
-  plan.is_pointwise = !image.has_alpha();
+  Lowering lowering = plain_lowering(call, body);
+  lowering.is_pointwise = !image.has_alpha();
   if (image.has_alpha()) {
-    plan.shapes = {image.rows(), image.rows()};
-    plan.variant = "alpha";
+    lowering.shapes = {image.rows(), image.rows()};
+    lowering.variant = "alpha";
   }
-  plan.scalars = {scalar(call, "brightness"), scalar(call, "contrast")};
-  return plan;
+  lowering.scalars = {scalar(call, "brightness"), scalar(call, "contrast")};
+  return lowering;
 }
 
-Plan plan_saturation(const Call& call) {
+Lowering lower_saturation(const Call& call) {
   const Image image = checked_colors(call, 0);
   check_same_as_output(call, 0);
-  return pixels_plan(call, {scalar(call, "amount")}, [image] {
+  return pixels_lowering(call, {scalar(call, "amount")}, [image] {
     const Output z;
     const Input x(0);
     const Tile value = tile::load_like(x, z);
@@ -122,10 +122,10 @@ Plan plan_saturation(const Call& call) {
   });
 }
 
-Plan plan_sepia(const Call& call) {
+Lowering lower_sepia(const Call& call) {
   const Image image = checked_colors(call, 0);
   check_same_as_output(call, 0);
-  return pixels_plan(call, {scalar(call, "amount")}, [image] {
+  return pixels_lowering(call, {scalar(call, "amount")}, [image] {
     const Output z;
     const Input x(0);
     const Rgb rgb(x, z);
@@ -137,7 +137,7 @@ Plan plan_sepia(const Call& call) {
   });
 }
 
-// What a pixel of z, seen as grid(), is multiplied with.
+// The factor for each pixel of z, viewed as grid().
 Tile vignette_factor(const Output& z, const Tile& strength, const Tile& radius) {
   const Tile height = as_float(z.dim(0)), width = as_float(z.dim(1));
   const Tile y = as_float(z.index(0)) + 0.5f - height * 0.5f;
@@ -149,24 +149,24 @@ Tile vignette_factor(const Output& z, const Tile& strength, const Tile& radius) 
   return 1.0f - strength * t * t * (3.0f - 2.0f * t);
 }
 
-Plan plan_vignette(const Call& call) {
+Lowering lower_vignette(const Call& call) {
   const Image image = checked_image_like_output(call);
-  Plan plan;
-  plan.shapes = {image.grid(), image.grid()};
-  if (image.channels != 1) plan.fixed = {{0, 2}, {1, 2}};
-  plan.scalars = {scalar(call, "strength"), scalar(call, "radius")};
-  plan.body = [image] {
+  Lowering lowering;
+  lowering.shapes = {image.grid(), image.grid()};
+  if (image.channels != 1) lowering.fixed = {{0, 2}, {1, 2}};
+  lowering.scalars = {scalar(call, "strength"), scalar(call, "radius")};
+  lowering.body = [image] {
     const Output z;
     const Tile value = tile::load_like(Input(0), z);
     const Tile factor = vignette_factor(z, tile::detail::scalar(0), tile::detail::scalar(1));
     z.store(keep_alpha(z, image, value, finished(z, as_float(value) * factor)));
   };
-  return plan;
+  return lowering;
 }
 
 // --- tables
 
-Plan plan_lut_apply(const Call& call) {
+Lowering lower_lut_apply(const Call& call) {
   check_dtype(call, 0, u8);
   check_rank(call, 0, 2, 3);
   check_dtype_in(call, call.inputs[1].dtype, "input 1 (lut)", image_dtypes);
@@ -179,23 +179,23 @@ Plan plan_lut_apply(const Call& call) {
     fail(call, Errc::shape_mismatch,
          text("input 1 (lut) must be [256] or [256,", image.channels, "], got ", to_string(call.inputs[1].dtype, lut)));
   }
-  Plan plan;
+  Lowering lowering;
   const Shape view = is_common ? Shape{image.pixels().elements()} : image.pixels();
-  plan.shapes = {view, view, lut};
-  plan.fixed = {{2, 0}};
-  if (!is_common) plan.fixed = {{0, 1}, {1, 1}, {2, 0}, {2, 1}};
-  plan.body = [is_common] {
+  lowering.shapes = {view, view, lut};
+  lowering.fixed = {{2, 0}};
+  if (!is_common) lowering.fixed = {{0, 1}, {1, 1}, {2, 0}, {2, 1}};
+  lowering.body = [is_common] {
     const Output z;
     const Tile entry = tile::cast<std::int64_t>(tile::load_like(Input(0), z));
     const Input table(1);
     z.store(is_common ? table.at({entry}) : table.at({entry, z.index(1)}));
   };
-  return plan;
+  return lowering;
 }
 
 // --- transparency
 
-// How much of a pixel stays: 0 for the key's colour. Scalars: the key, threshold, softness.
+// The opacity of each pixel: 0 for the key colour. Scalars: the key, threshold, softness.
 Tile key_alpha(const Input& x, const Output& z) {
   const Rgb rgb(x, z);
   const Tile r = rgb.r - tile::detail::scalar(0), g = rgb.g - tile::detail::scalar(1),
@@ -207,27 +207,27 @@ Tile key_alpha(const Input& x, const Output& z) {
   return tile::select(softness > 0.0f, clamp_to_unit((distance - threshold) / softness), edge);
 }
 
-Plan plan_chroma_key(const Call& call) {
+Lowering lower_chroma_key(const Call& call) {
   const Image image = checked_colors(call, 0);
   check_output_dtype(call, call.inputs[0].dtype);
   check_output_shape(call, Shape{image.height, image.width, 4});
   const bool is_given = call["color"].is_given;
   const std::vector<double> color =
       is_given ? checked_numbers(call, "color", 3) : std::vector<double>{0, full_scale(call.output.dtype), 0};
-  std::vector<Plan::Scalar> scalars = {number_scalar("red", color[0]), number_scalar("green", color[1]),
-                                       number_scalar("blue", color[2]), scalar(call, "threshold"),
-                                       scalar(call, "softness")};
-  return pixels_plan(call, std::move(scalars), [image] {
+  std::vector<Lowering::Scalar> scalars = {number_scalar("red", color[0]), number_scalar("green", color[1]),
+                                           number_scalar("blue", color[2]), scalar(call, "threshold"),
+                                           scalar(call, "softness")};
+  return pixels_lowering(call, std::move(scalars), [image] {
     const Output z;
     const Input x(0);
-    const Tile whole = image.has_alpha() ? channel(x, z, 3) : tile::constant(full_scale(z.dtype()));
-    const Tile alpha = finished(z, key_alpha(x, z) * whole);
-    // Clamped, since there may be no channel 3.
+    const Tile opaque = image.has_alpha() ? channel(x, z, 3) : tile::constant(full_scale(z.dtype()));
+    const Tile alpha = finished(z, key_alpha(x, z) * opaque);
+    // Clamped, since channel 3 may not exist.
     z.store(tile::select(z.index(1) == 3, alpha, tile::load_channel(x, z, z.index(1), Border::clamp)));
   });
 }
 
-Plan plan_overlay_alpha(const Call& call) {
+Lowering lower_overlay_alpha(const Call& call) {
   const Image image = checked_colors(call, 0);
   check_same_as_output(call, 0);
   const Shape wanted{image.height, image.width, 4};
@@ -237,7 +237,7 @@ Plan plan_overlay_alpha(const Call& call) {
     fail(call, Errc::shape_mismatch,
          text("input 1 (top) must be ", to_string(top.dtype, wanted), ", got ", to_string(top.dtype, *top.shape)));
   }
-  return pixels_plan(call, {scalar(call, "opacity")}, [image] {
+  return pixels_lowering(call, {scalar(call, "opacity")}, [image] {
     const Output z;
     const Input base(0), over(1);
     const float full = full_scale(z.dtype());
@@ -249,27 +249,27 @@ Plan plan_overlay_alpha(const Call& call) {
   });
 }
 
-Plan plan_mix(const Call& call) {
+Lowering lower_mix(const Call& call) {
   check_dtype_in(call, call.output.dtype, "output", image_dtypes);
   for (std::size_t i = 0; i < 2; ++i) check_same_as_output(call, i);
-  Plan plan = pointwise_plan(call, [] {
+  Lowering lowering = pointwise_lowering(call, [] {
     const Output z;
     const Tile a = as_float(tile::load_like(Input(0), z)), b = as_float(tile::load_like(Input(1), z));
     z.store(finished(z, mixed(a, b, tile::detail::scalar(0))));
   });
-  plan.only_scalars_vary = true;
-  plan.scalars = {scalar(call, "amount")};
-  return plan;
+  lowering.only_scalars_vary = true;
+  lowering.scalars = {scalar(call, "amount")};
+  return lowering;
 }
 
 // --- colour spaces: BT.601 at full range, as in JPEG
 
 float chroma_zero(DType dtype) { return dtype == u8 ? 128.0f : 0.5f; }
 
-Plan plan_rgb_to_yuv(const Call& call) {
+Lowering lower_rgb_to_yuv(const Call& call) {
   checked_colors(call, 0, 3);
   check_same_as_output(call, 0);
-  return pixels_plan(call, {}, [] {
+  return pixels_lowering(call, {}, [] {
     const Output z;
     const Rgb rgb(Input(0), z);
     const float zero = chroma_zero(z.dtype());
@@ -278,10 +278,10 @@ Plan plan_rgb_to_yuv(const Call& call) {
   });
 }
 
-Plan plan_yuv_to_rgb(const Call& call) {
+Lowering lower_yuv_to_rgb(const Call& call) {
   checked_colors(call, 0, 3);
   check_same_as_output(call, 0);
-  return pixels_plan(call, {}, [] {
+  return pixels_lowering(call, {}, [] {
     const Output z;
     const Input x(0);
     const float zero = chroma_zero(z.dtype());
@@ -291,14 +291,14 @@ Plan plan_yuv_to_rgb(const Call& call) {
 }
 
 Kernel color_kernel(std::string name, std::vector<std::string> inputs, std::vector<ParamSpec> params,
-                    std::string documentation, std::function<Plan(const Call&)> plan) {
+                    std::string documentation, std::function<Lowering(const Call&)> lower) {
   Kernel kernel;
   kernel.name = std::move(name);
   kernel.inputs = std::move(inputs);
   kernel.params = std::move(params);
   kernel.dtypes.assign(std::begin(image_dtypes), std::end(image_dtypes));
   kernel.documentation = std::move(documentation);
-  kernel.plan = std::move(plan);
+  kernel.lower = std::move(lower);
   return kernel;
 }
 
@@ -309,31 +309,33 @@ std::vector<Kernel> image_color_kernels() {
     return ParamSpec{"amount", Kind::number, value, std::move(documentation)};
   };
   return {
-      color_kernel("grayscale", {"x"}, {}, "0.299 R + 0.587 G + 0.114 B; into 4 channels with alpha kept",
-                   plan_grayscale),
+      color_kernel("grayscale", {"x"}, {}, "0.299 R + 0.587 G + 0.114 B; with 4 output channels alpha is unchanged",
+                   lower_grayscale),
       color_kernel("brightness_contrast", {"x"},
-                   {{"brightness", Kind::number, 0, "what is added; 1 is from black to white"},
-                    {"contrast", Kind::number, 1, "the factor about the middle"}},
-                   "(x - middle) * contrast + middle + brightness; alpha is kept", plan_brightness_contrast),
-      color_kernel("saturation", {"x"}, {amount(1, "0 is gray, 1 as it is, more is stronger")},
-                   "gray + (x - gray) * amount; alpha is kept", plan_saturation),
-      color_kernel("sepia", {"x"}, {amount(1, "0 is as it is, 1 is sepia")},
-                   "brown as an old photograph; alpha is kept", plan_sepia),
+                   {{"brightness", Kind::number, 0, "added to each channel; 1 turns black into white"},
+                    {"contrast", Kind::number, 1, "factor around middle gray"}},
+                   "(x - middle) * contrast + middle + brightness; alpha is unchanged", lower_brightness_contrast),
+      color_kernel("saturation", {"x"}, {amount(1, "0: gray, 1: unchanged, more: stronger")},
+                   "gray + (x - gray) * amount; alpha is unchanged", lower_saturation),
+      color_kernel("sepia", {"x"}, {amount(1, "0: unchanged, 1: full sepia")},
+                   "brown like an old photograph; alpha is unchanged", lower_sepia),
       color_kernel("vignette", {"x"},
-                   {{"strength", Kind::number, 0.5, "how dark corners get"},
-                    {"radius", Kind::number, 0.75, "where it begins; 1 is at the corners"}},
-                   "darker towards the corners; alpha is kept", plan_vignette),
-      color_kernel("lut_apply", {"x", "lut"}, {}, "lut[x], for lut [256,C] lut[x, channel]; x is u8", plan_lut_apply),
+                   {{"strength", Kind::number, 0.5, "how dark the corners get"},
+                    {"radius", Kind::number, 0.75, "where it starts; 1: at the corners"}},
+                   "darker towards the corners; alpha is unchanged", lower_vignette),
+      color_kernel("lut_apply", {"x", "lut"}, {}, "lut[x], or lut[x, channel] for a lut [256,C]; x is u8",
+                   lower_lut_apply),
       color_kernel("chroma_key", {"x"},
-                   {{"color", Kind::numbers, std::vector<int>{0, 255, 0}, "what becomes transparent; 0, 1, 0 for f32"},
-                    {"threshold", Kind::number, 0.3, "the distance up to which it is wholly transparent"},
-                    {"softness", Kind::number, 0.1, "how far beyond it becomes opaque", 0}},
-                   "alpha from the distance to a colour", plan_chroma_key),
-      color_kernel("overlay_alpha", {"base", "top"}, {{"opacity", Kind::number, 1, "the factor of top's alpha"}},
-                   "top over base", plan_overlay_alpha),
-      color_kernel("mix", {"a", "b"}, {amount(0.5, "0 is a, 1 is b")}, "a + (b - a) * amount", plan_mix),
-      color_kernel("yuv_to_rgb", {"x"}, {}, "BT.601 at full range, as in JPEG", plan_yuv_to_rgb),
-      color_kernel("rgb_to_yuv", {"x"}, {}, "BT.601 at full range, as in JPEG", plan_rgb_to_yuv),
+                   {{"color", Kind::numbers, std::vector<int>{0, 255, 0},
+                     "the colour that becomes transparent; default 0, 1, 0 for f32"},
+                    {"threshold", Kind::number, 0.3, "colours up to this distance become fully transparent"},
+                    {"softness", Kind::number, 0.1, "distance beyond the threshold at which pixels are opaque", 0}},
+                   "alpha from the distance to a colour", lower_chroma_key),
+      color_kernel("overlay_alpha", {"base", "top"}, {{"opacity", Kind::number, 1, "multiplies top's alpha"}},
+                   "top blended over base by its alpha", lower_overlay_alpha),
+      color_kernel("mix", {"a", "b"}, {amount(0.5, "0: a, 1: b")}, "a + (b - a) * amount", lower_mix),
+      color_kernel("yuv_to_rgb", {"x"}, {}, "BT.601 at full range, as in JPEG", lower_yuv_to_rgb),
+      color_kernel("rgb_to_yuv", {"x"}, {}, "BT.601 at full range, as in JPEG", lower_rgb_to_yuv),
   };
 }
 

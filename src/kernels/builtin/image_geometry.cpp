@@ -1,4 +1,4 @@
-// Pixels from other places.
+// Kernels that move pixels: resize, crop, preprocess.
 #include <tessera/tile.hpp>
 
 #include "core/text.hpp"
@@ -27,14 +27,14 @@ using Kind = ParamSpec::Kind;
 // The pixel of x at a row and a column, as f32.
 using Fetch = std::function<Tile(const Tile& row, const Tile& column)>;
 
-// Where points of the output lie in the input along an axis: between `first` and the element after it.
-struct Place {
+// The input position of output elements along an axis: between element `first` and the next one.
+struct Position {
   Tile first;     // s64
   Tile fraction;  // f32
 };
 
-// The longest side of what is scaled, and how far f32 goes: usual places are within a 4000th of an element, and those
-// of large images within one element.
+// Classes of the longest side, by the precision of f32 positions: within 1/4000 of an element for usual images, within
+// one element for large ones.
 enum class Length : std::uint8_t { usual, large, huge };
 Length length_of(std::initializer_list<std::int64_t> sides) {
   constexpr std::int64_t longest_usual = 4096, longest_large = std::int64_t{1} << 20;
@@ -49,44 +49,44 @@ Tile scaled_centre(const Tile& index, const Index& in, const Index& out) {
   return (as_float(index) + 0.5f) * (as_float(in) / as_float(out));
 }
 
-// place + rest / step, all of them s32 and 0 <= rest < step.
+// whole + rest / step, all s32, with 0 <= rest < step.
 struct Quotient {
-  Tile place, rest, step;
+  Tile whole, rest, step;
 };
 
-// Where the centre of a point lies, (2 * index + 1) * in / (2 * out), and that less the half that the centre of an
-// element is behind its beginning; the same on every device. Estimated in f32 and put right by what is left. That is
-// small, so that it is right in 32 bits also where its parts wrap around.
-enum class From : std::uint8_t { beginning, centre };
+// The input position of an output element's centre: (2 * index + 1) * in / (2 * out), measured from the start or from
+// the centre (half an element later) of input element 0. Exact, so that all devices agree: estimated in f32 and
+// corrected by the remainder, which is small and so correct in 32 bits even where its terms wrap around.
+enum class From : std::uint8_t { start, centre };
 Quotient centre_of(const Tile& index, const Index& in, const Index& out, From from, Length length) {
   const Tile i = tile::cast<std::int32_t>(index), size = tile::cast<std::int32_t>(in);
   const Tile half = tile::cast<std::int32_t>(out), step = 2 * half;
   const Tile scaled = from == From::centre ? (2 * i + 1) * size - half : (2 * i + 1) * size;
-  const auto rest_of = [&](const Tile& place) { return scaled - place * step; };
+  const auto rest_of = [&](const Tile& whole) { return scaled - whole * step; };
   const Tile centre = scaled_centre(index, in, out);
-  Tile place = tile::cast<std::int32_t>(from == From::centre ? tile::floor(centre - 0.5f) : centre);
-  if (length == Length::huge) place = place + tile::cast<std::int32_t>(as_float(rest_of(place)) / as_float(step));
-  const Tile rest = rest_of(place);
-  const Tile off = tile::cast<std::int32_t>(rest >= step) - tile::cast<std::int32_t>(rest < 0);
-  return {place + off, rest - off * step, step};
+  Tile whole = tile::cast<std::int32_t>(from == From::centre ? tile::floor(centre - 0.5f) : centre);
+  if (length == Length::huge) whole = whole + tile::cast<std::int32_t>(as_float(rest_of(whole)) / as_float(step));
+  const Tile rest = rest_of(whole);
+  const Tile correction = tile::cast<std::int32_t>(rest >= step) - tile::cast<std::int32_t>(rest < 0);
+  return {whole + correction, rest - correction * step, step};
 }
 
-Place place_of(const Tile& index, const Index& in, const Index& out, Length length) {
+Position position_of(const Tile& index, const Index& in, const Index& out, Length length) {
   if (length == Length::usual) {
     const Tile source = scaled_centre(index, in, out) - 0.5f;
     const Tile first = tile::floor(source);
     return {tile::cast<std::int64_t>(first), source - first};
   }
   const Quotient centre = centre_of(index, in, out, From::centre, length);
-  return {tile::cast<std::int64_t>(centre.place), as_float(centre.rest) / as_float(centre.step)};
+  return {tile::cast<std::int64_t>(centre.whole), as_float(centre.rest) / as_float(centre.step)};
 }
 
-Tile bilinear(const Place& y, const Place& x, const Fetch& fetch) {
+Tile bilinear(const Position& y, const Position& x, const Fetch& fetch) {
   const auto row = [&](const Tile& at) { return mixed(fetch(at, x.first), fetch(at, x.first + 1), x.fraction); };
   return mixed(row(y.first), row(y.first + 1), y.fraction);
 }
 
-// Of the elements -1, 0, 1 and 2 from the first one: cubic convolution with a = -0.75.
+// The weights of elements -1, 0, 1 and 2, counted from `first`: cubic convolution with a = -0.75.
 std::array<Tile, 4> cubic_weights(const Tile& t) {
   constexpr float a = -0.75f;
   const auto near = [&](const Tile& d) { return ((a + 2) * d - (a + 3)) * d * d + 1.0f; };
@@ -94,7 +94,7 @@ std::array<Tile, 4> cubic_weights(const Tile& t) {
   return {far(t + 1.0f), near(t), near(1.0f - t), far(2.0f - t)};
 }
 
-Tile bicubic(const Place& y, const Place& x, const Fetch& fetch) {
+Tile bicubic(const Position& y, const Position& x, const Fetch& fetch) {
   const std::array<Tile, 4> wy = cubic_weights(y.fraction), wx = cubic_weights(x.fraction);
   const auto sum = [](const std::array<Tile, 4>& w, const auto& part) {
     return part(-1) * w[0] + part(0) * w[1] + part(1) * w[2] + part(2) * w[3];
@@ -105,11 +105,10 @@ Tile bicubic(const Place& y, const Place& x, const Fetch& fetch) {
 void check_has_elements(const Call& call) {
   if (call.inputs[0].shape->elements() > 0 || call.output.shape->elements() == 0) return;
   fail(call, Errc::shape_mismatch,
-       text("input 0 (x) has no pixels to make the output of: ",
-            to_string(call.inputs[0].dtype, *call.inputs[0].shape)));
+       text("input 0 (x) has no pixels: ", to_string(call.inputs[0].dtype, *call.inputs[0].shape)));
 }
 
-// The output is of the input's type, rank and number of channels.
+// The output must have the input's type, rank and number of channels.
 void check_like_input_but_size(const Call& call) {
   check_rank(call, 0, 2, 3);
   const Shape &in = *call.inputs[0].shape, &out = *call.output.shape;
@@ -130,29 +129,29 @@ void resize_body(std::string_view method, Length length) {
   };
   if (method == "nearest") {
     const auto nearest = [&](int axis) {
-      const Quotient centre = centre_of(z.index(axis), x.dim(axis), z.dim(axis), From::beginning, length);
-      return tile::cast<std::int64_t>(centre.place);
+      const Quotient centre = centre_of(z.index(axis), x.dim(axis), z.dim(axis), From::start, length);
+      return tile::cast<std::int64_t>(centre.whole);
     };
     return z.store(load(nearest(0), nearest(1)));
   }
-  const auto place = [&](int axis) { return place_of(z.index(axis), x.dim(axis), z.dim(axis), length); };
+  const auto position = [&](int axis) { return position_of(z.index(axis), x.dim(axis), z.dim(axis), length); };
   const auto fetch = [&](const Tile& row, const Tile& column) { return as_float(load(row, column)); };
-  z.store(finished(z, (method == "bilinear" ? bilinear : bicubic)(place(0), place(1), fetch)));
+  z.store(finished(z, (method == "bilinear" ? bilinear : bicubic)(position(0), position(1), fetch)));
 }
 
-Plan plan_resize(const Call& call) {
+Lowering lower_resize(const Call& call) {
   checked_image(call, 0);
   check_like_input_but_size(call);
   check_has_elements(call);
   const Image in(*call.inputs[0].shape), out(*call.output.shape);
-  Plan plan;
-  plan.shapes = {out.grid(), in.grid()};
-  if (in.channels != 1) plan.fixed = {{0, 2}, {1, 2}};
+  Lowering lowering;
+  lowering.shapes = {out.grid(), in.grid()};
+  if (in.channels != 1) lowering.fixed = {{0, 2}, {1, 2}};
   const std::string method(call["method"].string());
   const Length length = length_of({in.height, in.width, out.height, out.width});
-  plan.variant = text(method, variant_of(length));
-  plan.body = [method, length] { resize_body(method, length); };
-  return plan;
+  lowering.variant = text(method, variant_of(length));
+  lowering.body = [method, length] { resize_body(method, length); };
+  return lowering;
 }
 
 // --- crop
@@ -166,29 +165,29 @@ void check_inside(const Call& call, std::string_view param, int axis) {
             " must lie inside input 0 (x), ", to_string(call.inputs[0].dtype, in)));
 }
 
-Plan plan_crop(const Call& call) {
+Lowering lower_crop(const Call& call) {
   check_like_input_but_size(call);
   check_inside(call, "top", 0);
   check_inside(call, "left", 1);
   const Image in(*call.inputs[0].shape), out(*call.output.shape);
-  Plan plan;
-  plan.shapes = {out.rows(), in.rows()};
+  Lowering lowering;
+  lowering.shapes = {out.rows(), in.rows()};
   const std::int64_t top = call["top"].integer, left = call["left"].integer * in.channels;
   const bool is_small = std::max(top, left) <= std::numeric_limits<std::int32_t>::max();
   const DType dtype = is_small ? s32 : s64;
-  plan.scalars = {integer_scalar("top", top, dtype), integer_scalar("left", left, dtype)};
-  plan.variant = is_small ? "" : "wide";
-  plan.body = [] {
+  lowering.scalars = {integer_scalar("top", top, dtype), integer_scalar("left", left, dtype)};
+  lowering.variant = is_small ? "" : "wide";
+  lowering.body = [] {
     const Output z;
     const Input x(0);
-    // It is inside anyway; so said, a device that has no 64-bit numbers sees it.
-    const auto from = [&](int axis) {
+    // Always within bounds; the clamp shows that to devices without 64-bit integers.
+    const auto index = [&](int axis) {
       const Tile start = tile::cast<std::int64_t>(tile::detail::scalar(axis));
       return z.index(axis) + tile::min(tile::max(start, 0), x.dim(axis));
     };
-    z.store(x.at({from(0), from(1)}));
+    z.store(x.at({index(0), index(1)}));
   };
-  return plan;
+  return lowering;
 }
 
 // --- preprocess
@@ -213,8 +212,8 @@ void preprocess_body(bool is_normalized, Length length) {
   const auto fetch = [&](const Tile& row, const Tile& column) {
     return as_float(x.at({row, column, c}, Border::clamp));
   };
-  const auto place = [&](int axis) { return place_of(z.index(axis + 1), x.dim(axis), z.dim(axis + 1), length); };
-  const Tile value = bilinear(place(0), place(1), fetch) / 255.0f;
+  const auto position = [&](int axis) { return position_of(z.index(axis + 1), x.dim(axis), z.dim(axis + 1), length); };
+  const Tile value = bilinear(position(0), position(1), fetch) / 255.0f;
   if (!is_normalized) return z.store(value);
   const auto of_channel = [&](int first) {
     const auto scalar = [&](int i) { return tile::detail::scalar(first + i); };
@@ -223,25 +222,25 @@ void preprocess_body(bool is_normalized, Length length) {
   z.store((value - of_channel(0)) / of_channel(3));
 }
 
-Plan plan_preprocess(const Call& call) {
+Lowering lower_preprocess(const Call& call) {
   check_dtype(call, 0, u8);
   const Image image = checked_colors(call, 0);
   check_preprocess_output(call);
   check_has_elements(call);
   const bool is_normalized = call["normalize"].boolean();
   const std::vector<double> mean = checked_numbers(call, "mean", 3), deviation = checked_numbers(call, "std", 3);
-  Plan plan;
+  Lowering lowering;
   const Shape& out = *call.output.shape;
-  plan.shapes = {Shape{3, out[2], out[3]}, image.grid()};
-  plan.fixed = {{0, 0}, {1, 2}};
+  lowering.shapes = {Shape{3, out[2], out[3]}, image.grid()};
+  lowering.fixed = {{0, 0}, {1, 2}};
   const Length length = length_of({image.height, image.width, out[2], out[3]});
-  plan.variant = text(is_normalized ? "normalize" : "", variant_of(length));
+  lowering.variant = text(is_normalized ? "normalize" : "", variant_of(length));
   if (is_normalized) {
-    for (const double number : mean) plan.scalars.push_back(number_scalar("mean", number));
-    for (const double number : deviation) plan.scalars.push_back(number_scalar("std", number));
+    for (const double number : mean) lowering.scalars.push_back(number_scalar("mean", number));
+    for (const double number : deviation) lowering.scalars.push_back(number_scalar("std", number));
   }
-  plan.body = [is_normalized, length] { preprocess_body(is_normalized, length); };
-  return plan;
+  lowering.body = [is_normalized, length] { preprocess_body(is_normalized, length); };
+  return lowering;
 }
 
 }  // namespace
@@ -250,31 +249,31 @@ std::vector<Kernel> image_geometry_kernels() {
   Kernel resize;
   resize.name = "resize";
   resize.inputs = {"x"};
-  resize.params = {{"method", Kind::string, "bilinear", "bilinear, nearest or bicubic"}};
+  resize.params = {{"method", Kind::string, "bilinear", "interpolation: bilinear, nearest or bicubic"}};
   resize.params[0].choices = {"bilinear", "nearest", "bicubic"};
   resize.dtypes.assign(std::begin(image_dtypes), std::end(image_dtypes));
-  resize.documentation = "x at the output's size";
-  resize.plan = plan_resize;
+  resize.documentation = "x scaled to the output's size";
+  resize.lower = lower_resize;
 
   Kernel crop;
   crop.name = "crop";
   crop.inputs = {"x"};
   crop.params = {{"top", Kind::integer, 0, "the first row", 0}, {"left", Kind::integer, 0, "the first column", 0}};
   crop.dtypes.assign(std::begin(all_dtypes), std::end(all_dtypes));
-  crop.documentation = "the part of x that has the output's size";
-  crop.plan = plan_crop;
+  crop.documentation = "the part of x, of the output's size, that starts at top and left";
+  crop.lower = lower_crop;
 
   Kernel preprocess;
   preprocess.name = "preprocess";
   preprocess.inputs = {"x"};
   preprocess.params = {
-      {"size", Kind::integers, std::vector<int>{224, 224}, "height, width; when not given the output's", 1, 1 << 20},
-      {"normalize", Kind::boolean, true, "whether mean and std are applied"},
-      {"mean", Kind::numbers, std::vector<double>{0.485, 0.456, 0.406}, "what is subtracted, by channel"},
-      {"std", Kind::numbers, std::vector<double>{0.229, 0.224, 0.225}, "what is divided by, by channel"}};
+      {"size", Kind::integers, std::vector<int>{224, 224}, "height and width; default: the output's", 1, 1 << 20},
+      {"normalize", Kind::boolean, true, "whether to apply mean and std"},
+      {"mean", Kind::numbers, std::vector<double>{0.485, 0.456, 0.406}, "subtracted from each channel"},
+      {"std", Kind::numbers, std::vector<double>{0.229, 0.224, 0.225}, "divides each channel"}};
   preprocess.dtypes = {f32};
-  preprocess.documentation = "a u8 image as a network takes it: resized, 0..1, normalised, f32[1,3,h,w]";
-  preprocess.plan = plan_preprocess;
+  preprocess.documentation = "a u8 image as network input: resized, scaled to 0..1, normalised, f32[1,3,h,w]";
+  preprocess.lower = lower_preprocess;
 
   return {resize, crop, preprocess};
 }

@@ -32,21 +32,21 @@ struct Batch {
   Dims a;
   Dims b;
 
-  std::int64_t together(std::size_t axis) const { return a[axis] == 1 ? b[axis] : a[axis]; }
+  std::int64_t broadcast(std::size_t axis) const { return a[axis] == 1 ? b[axis] : a[axis]; }
 };
 
-// Of equal rank, filled up with ones in front.
+// Both padded with leading ones to the same rank.
 Batch batch_of(const Shape& a, const Shape& b) {
   const auto rank = static_cast<std::size_t>(std::max(a.rank(), b.rank())) - 2;
-  const auto filled = [&](const Shape& shape) {
+  const auto padded = [&](const Shape& shape) {
     Dims dims(rank, 1);
     std::copy_backward(shape.begin(), shape.end() - 2, dims.end());
     return dims;
   };
-  return {filled(a), filled(b)};
+  return {padded(a), padded(b)};
 }
 
-// Neighbours that both repeat the same operands, or none, become one axis.
+// Merges neighbouring axes along which the same operands, or none, are repeated.
 Batch merged(const Batch& batch) {
   Batch result;
   for (std::size_t i = 0; i < batch.a.size(); ++i) {
@@ -70,7 +70,7 @@ Shape shape_of(Dims dims, std::int64_t rows, std::int64_t columns) {
   return Shape(dims);
 }
 
-// The tile of an operand at these rows and columns; along batch axes that it repeats it has an extent of 1.
+// The tile of an operand at these rows and columns, with an extent of 1 along batch axes where it is repeated.
 Tile load_matrix(const tile::Input& x, const Dims& batch, const Index (&extent)[2], const Index (&coordinates)[2]) {
   const tile::Output z;
   std::vector<Index> extents, at;
@@ -104,7 +104,7 @@ void check_matmul(const Call& call) {
   const std::int64_t k = a[a.rank() - 1];
   if (b[b.rank() - 2] != k) {
     throw Error(Errc::shape_mismatch,
-                text(describe_input(call, 1), " must have ", k, " rows, as many as input 0 has columns, got ",
+                text(describe_input(call, 1), " must have ", k, " rows, the number of columns of input 0, got ",
                      to_string(call.output.dtype, b)));
   }
   const Batch batch = batch_of(a, b);
@@ -115,30 +115,30 @@ void check_matmul(const Call& call) {
            text("the batch axes of its inputs must be equal or 1, got ", to_string(call.output.dtype, a), " and ",
                 to_string(call.output.dtype, b)));
     }
-    wanted.push_back(batch.together(i));
+    wanted.push_back(batch.broadcast(i));
   }
   check_output_shape(call, shape_of(wanted, a[a.rank() - 2], b[b.rank() - 1]));
 }
 
-// The idiom's numbers: whether a, then whether b, has a matrix of its own for each of the batch; a [batch or 1,m,k],
+// The idiom's numbers: whether a, and whether b, has one matrix per batch element. Operands are a [batch or 1,m,k],
 // b [batch or 1,k,n], output [batch,m,n].
-Plan plan_matmul(const Call& call) {
+Lowering lower_matmul(const Call& call) {
   check_matmul(call);
   const Shape &a = *call.inputs[0].shape, &b = *call.inputs[1].shape;
   std::int64_t m = a[a.rank() - 2];
   const std::int64_t k = a[a.rank() - 1], n = b[b.rank() - 1];
   Batch batch = merged(batch_of(a, b));
   if (batch.a.empty()) batch = {{1}, {1}};
-  if (batch.a.size() == 1 && batch.b[0] == 1) {  // one b for all of a: more rows of one product
+  if (batch.a.size() == 1 && batch.b[0] == 1) {  // a single b: the batch is just more rows of one product
     m *= batch.a[0];
     batch.a[0] = 1;
   }
   Dims output(batch.a.size());
-  for (std::size_t i = 0; i < output.size(); ++i) output[i] = batch.together(i);
-  Plan plan = plain_plan(call, [batch] { matmul_body(batch); });
-  plan.shapes = {shape_of(output, m, n), shape_of(batch.a, m, k), shape_of(batch.b, k, n)};
-  if (output.size() == 1) plan.idiom = {"matmul", {batch.a[0] != 1, batch.b[0] != 1}};
-  return plan;
+  for (std::size_t i = 0; i < output.size(); ++i) output[i] = batch.broadcast(i);
+  Lowering lowering = plain_lowering(call, [batch] { matmul_body(batch); });
+  lowering.shapes = {shape_of(output, m, n), shape_of(batch.a, m, k), shape_of(batch.b, k, n)};
+  if (output.size() == 1) lowering.idiom = {"matmul", {batch.a[0] != 1, batch.b[0] != 1}};
+  return lowering;
 }
 
 Kernel matmul() {
@@ -146,11 +146,11 @@ Kernel matmul() {
       .name = "matmul",
       .inputs = {"a", "b"},
       .dtypes = to_vector(all_dtypes),
-      .documentation = "a [...,m,k] times b [...,k,n]; axes in front are a batch and broadcast; integers wrap around",
-      .plan = plan_matmul};
+      .documentation = "a [...,m,k] times b [...,k,n]; leading axes are a batch and broadcast; integers wrap around",
+      .lower = lower_matmul};
 }
 
-// The axes of the input in the order of the output.
+// The input axis for each output axis.
 std::vector<int> checked_permutation(const Call& call) {
   const int rank = call.inputs[0].shape->rank();
   std::vector<int> axes(static_cast<std::size_t>(rank));
@@ -162,26 +162,25 @@ std::vector<int> checked_permutation(const Call& call) {
   std::ranges::sort(sorted);
   if (!std::ranges::equal(sorted, axes | std::views::reverse)) {
     fail(call, Errc::invalid_parameter,
-         text("parameter 'perm' must name each axis from 0 to ", rank - 1, " once, got ", to_string(*given.value)));
+         text("parameter 'perm' must contain each axis from 0 to ", rank - 1, " once, got ", to_string(*given.value)));
   }
   axes.assign(perm.begin(), perm.end());
   return axes;
 }
 
-// The same transposition with as few axes as can be: those of extent 1 are left out, those that stay neighbours are
-// one.
+// An equivalent transposition with as few axes as possible: axes of extent 1 dropped, axes that stay neighbours merged.
 struct Transposition {
   Dims input;
-  std::vector<int> axes;  // of the input in the order of the output
+  std::vector<int> axes;  // the input axis for each output axis
 };
 
 Transposition simplified(const Shape& shape, const std::vector<int>& axes) {
   struct Run {
-    int first;  // axis of the input
+    int first;  // input axis
     std::int64_t extent;
   };
-  std::vector<Run> runs;  // in the order of the output
-  int next = -1;          // the axis that would continue the run
+  std::vector<Run> runs;  // in output order
+  int next = -1;          // the axis that would continue the last run
   for (const int axis : axes) {
     if (shape[axis] == 1) continue;
     while (next >= 0 && next < axis && shape[next] == 1) ++next;
@@ -213,7 +212,7 @@ void transpose_body(const std::vector<int>& axes) {
   z.store(tile::transpose(tile::Input(0).load(Indices(extents), Indices(at)), axes));
 }
 
-Plan plan_transpose(const Call& call) {
+Lowering lower_transpose(const Call& call) {
   check_dtype(call, 0, call.output.dtype);
   const Shape& shape = *call.inputs[0].shape;
   const std::vector<int> axes = checked_permutation(call);
@@ -224,10 +223,10 @@ Plan plan_transpose(const Call& call) {
   };
   check_output_shape(call, permuted(shape, axes));
   const Transposition simple = simplified(shape, axes);
-  Plan plan = plain_plan(call, [order = simple.axes] { transpose_body(order); });
-  plan.shapes = {permuted(simple.input, simple.axes), Shape(simple.input)};
-  for (const int axis : simple.axes) plan.variant += static_cast<char>('0' + axis);
-  return plan;
+  Lowering lowering = plain_lowering(call, [order = simple.axes] { transpose_body(order); });
+  lowering.shapes = {permuted(simple.input, simple.axes), Shape(simple.input)};
+  for (const int axis : simple.axes) lowering.variant += static_cast<char>('0' + axis);
+  return lowering;
 }
 
 Kernel transpose() {
@@ -236,12 +235,12 @@ Kernel transpose() {
           .params = {{.name = "perm",
                       .kind = ParamSpec::Kind::integers,
                       .default_value = Value::list(),
-                      .documentation = "axis i of the output is axis perm[i] of x; in reverse order if not given",
+                      .documentation = "axis i of the output is axis perm[i] of x; default: axes reversed",
                       .min = 0,
                       .max = Shape::max_rank - 1}},
           .dtypes = to_vector(all_dtypes),
-          .documentation = "x with its axes in another order",
-          .plan = plan_transpose};
+          .documentation = "x with its axes permuted",
+          .lower = lower_transpose};
 }
 
 }  // namespace

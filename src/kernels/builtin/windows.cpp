@@ -23,7 +23,7 @@ using tile::Border;
 using tile::Index;
 using tile::Tile;
 
-// One of the two directions of a window.
+// A window along one axis.
 struct Direction {
   std::int64_t window = 1;
   std::int64_t stride = 1;
@@ -36,7 +36,7 @@ struct Window {
   Direction x;
 };
 
-constexpr double most = 65535;  // of strides and the like: far beyond use, and sums of them cannot overflow
+constexpr double most = 65535;  // for strides and so on: far beyond practical use, and sums cannot overflow
 
 ParamSpec window_param(std::string name, Value default_value, std::string documentation, double least) {
   return {.name = std::move(name),
@@ -47,7 +47,7 @@ ParamSpec window_param(std::string name, Value default_value, std::string docume
           .max = most};
 }
 
-// A parameter that is {y, x}, or one number for both.
+// A parameter {y, x}, or one number for both.
 std::pair<std::int64_t, std::int64_t> pair_of(const Call& call, std::string_view param) {
   const std::vector<std::int64_t> numbers = call[param].integers();
   if (numbers.size() == 1) return {numbers[0], numbers[0]};
@@ -57,10 +57,10 @@ std::pair<std::int64_t, std::int64_t> pair_of(const Call& call, std::string_view
             to_string(*call[param].value)));
 }
 
-// The places of the window along one axis.
-std::int64_t places(const Call& call, int axis, const Direction& direction) {
+// The number of window positions along one axis.
+std::int64_t positions(const Call& call, int axis, const Direction& direction) {
   const std::int64_t extent = (*call.inputs[0].shape)[axis];
-  // Unsigned: the extent of a buffer without elements may be the greatest there is.
+  // Unsigned, since an empty buffer may have an extent of INT64_MAX.
   const auto padded = static_cast<std::uint64_t>(extent) + 2 * static_cast<std::uint64_t>(direction.padding);
   const auto steps = static_cast<std::uint64_t>(direction.window - 1);
   const auto dilation = static_cast<std::uint64_t>(direction.dilation);
@@ -74,10 +74,10 @@ std::int64_t places(const Call& call, int axis, const Direction& direction) {
 
 void check_output(const Call& call, std::int64_t channels, const Window& window) {
   const Shape& x = *call.inputs[0].shape;
-  check_output_shape(call, {x[0], channels, places(call, 2, window.y), places(call, 3, window.x)});
+  check_output_shape(call, {x[0], channels, positions(call, 2, window.y), positions(call, 3, window.x)});
 }
 
-// Where the window begins along an axis of the image, for each point of the tile: before 0 in the padding.
+// Where the window starts along an axis of the image, for each element of the tile. Negative in the padding.
 Tile begin_of(int axis, const Direction& direction) {
   return tile::Output().index(axis) * direction.stride - direction.padding;
 }
@@ -99,9 +99,9 @@ void check_conv2d(const Call& call, std::int64_t groups) {
     throw Error(Errc::shape_mismatch, text(describe_input(call, input), " must have ", wanted, ", got ",
                                            to_string(dtype, *call.inputs[input].shape)));
   };
-  if (x[1] % groups != 0) wrong(0, text("a multiple of ", groups, " channels, the groups"));
-  if (w[0] % groups != 0) wrong(1, text("a multiple of ", groups, " outputs, the groups"));
-  if (w[1] != x[1] / groups) wrong(1, text(x[1] / groups, " channels, those of input 0 in a group"));
+  if (x[1] % groups != 0) wrong(0, text("a multiple of ", groups, " channels, the number of groups"));
+  if (w[0] % groups != 0) wrong(1, text("a multiple of ", groups, " outputs, the number of groups"));
+  if (w[1] != x[1] / groups) wrong(1, text(x[1] / groups, " channels, as many as a group of input 0"));
   if (w[2] == 0 || w[3] == 0) wrong(1, "a window of at least [1,1]");
   if (call.inputs.size() == 3 && (*call.inputs[2].shape)[0] != w[0]) {
     wrong(2, text(w[0], " elements, one for each output channel"));
@@ -127,7 +127,7 @@ void conv2d_body(const Conv& conv) {
 }
 
 // The idiom's numbers: stride, padding and dilation, each y and x, then groups and whether there is a bias.
-Plan plan_conv2d(const Call& call) {
+Lowering lower_conv2d(const Call& call) {
   Conv conv;
   conv.groups = call["groups"].integer;
   conv.has_bias = call.inputs.size() == 3;
@@ -140,28 +140,28 @@ Plan plan_conv2d(const Call& call) {
   std::tie(y.padding, x.padding) = pair_of(call, "padding");
   std::tie(y.dilation, x.dilation) = pair_of(call, "dilation");
   check_output(call, w[0], conv.window);
-  Plan plan = plain_plan(call, [conv] { conv2d_body(conv); });
-  plan.idiom = {"conv2d",
-                {y.stride, x.stride, y.padding, x.padding, y.dilation, x.dilation, conv.groups, conv.has_bias}};
-  for (const std::int64_t number : plan.idiom.numbers) plan.variant += text(number, ",");
-  return plan;
+  Lowering lowering = plain_lowering(call, [conv] { conv2d_body(conv); });
+  lowering.idiom = {"conv2d",
+                    {y.stride, x.stride, y.padding, x.padding, y.dilation, x.dilation, conv.groups, conv.has_bias}};
+  for (const std::int64_t number : lowering.idiom.numbers) lowering.variant += text(number, ",");
+  return lowering;
 }
 
 Kernel conv2d() {
   return {.name = "conv2d",
           .inputs = {"x", "w", "bias"},
           .optional_inputs = 1,
-          .params = {window_param("stride", 1, "how far the window moves: an integer or {y, x}", 1),
+          .params = {window_param("stride", 1, "step of the window: an integer or {y, x}", 1),
                      window_param("padding", 0, "zeros around the image: an integer or {y, x}", 0),
-                     window_param("dilation", 1, "between the window's elements: an integer or {y, x}", 1),
+                     window_param("dilation", 1, "spacing of the window's elements: an integer or {y, x}", 1),
                      {.name = "groups",
                       .kind = ParamSpec::Kind::integer,
                       .default_value = 1,
-                      .documentation = "parts that the channels are divided into, each convolved on its own",
+                      .documentation = "number of groups of channels, each convolved separately",
                       .min = 1}},
           .dtypes = to_vector(all_dtypes),
           .documentation = "convolution of x [N,C,H,W] with w [O,C/groups,KH,KW], plus bias [O]; integers wrap around",
-          .plan = plan_conv2d};
+          .lower = lower_conv2d};
 }
 
 Window pool_window(const Call& call) {
@@ -178,9 +178,9 @@ Window pool_window(const Call& call) {
   return window;
 }
 
-// `body` gets the window; whatever else it depends on is in `variant`.
+// `body` takes the window; `variant` names anything else it depends on.
 template <class Body>
-Plan pool_plan(const Call& call, const std::string& variant, Body body) {
+Lowering pool_lowering(const Call& call, const std::string& variant, Body body) {
   check_dtype(call, 0, call.output.dtype);
   check_rank(call, 0, 4, 4);
   const Window window = pool_window(call);
@@ -190,13 +190,15 @@ Plan pool_plan(const Call& call, const std::string& variant, Body body) {
     throw Error(Errc::shape_mismatch, text(describe_input(call, 0), " must have elements to pool, got ",
                                            to_string(call.output.dtype, shape)));
   }
-  // An image for each channel: one axis less.
+  // Each channel is an image, which saves an axis.
   const Shape& output = *call.output.shape;
-  Plan plan = plain_plan(call, [window, body] { body(window); });
-  plan.shapes = {Shape{output[0] * output[1], output[2], output[3]}, Shape{shape[0] * shape[1], shape[2], shape[3]}};
-  for (const Direction& d : {window.y, window.x}) plan.variant += text(d.window, ",", d.stride, ",", d.padding, ",");
-  plan.variant += variant;
-  return plan;
+  Lowering lowering = plain_lowering(call, [window, body] { body(window); });
+  lowering.shapes = {Shape{output[0] * output[1], output[2], output[3]},
+                     Shape{shape[0] * shape[1], shape[2], shape[3]}};
+  for (const Direction& d : {window.y, window.x})
+    lowering.variant += text(d.window, ",", d.stride, ",", d.padding, ",");
+  lowering.variant += variant;
+  return lowering;
 }
 
 // Accumulates the elements of the window.
@@ -224,26 +226,26 @@ Tile least_of(DType dtype) {
   }
 }
 
-// A window is never all padding, and the element nearest to a place in the padding is one of its own: clamping adds
-// nothing that is not there.
+// A window is never all padding, and the element nearest to a position in the padding is in the window, so clamping
+// adds no new values.
 void max_pool_body(const Window& window) {
   const tile::Output z;
   z.store(over_window(window, tile::full_like(z, least_of(z.dtype())), Border::clamp,
                       [](const Tile& greatest, const Tile& x) { return tile::max(greatest, x); }));
 }
 
-// How many elements of the window lie in the image, along an axis.
+// How many elements of the window are inside the image, along an axis.
 Tile inside(int axis, const Direction& direction) {
   const Tile begin = begin_of(axis, direction);
   return tile::min(begin + direction.window, tile::Input(0).dim(axis)) - tile::max(begin, 0);
 }
 
-// The sum over the window and how many elements it is of, both of this type.
+// The sum over the window and its number of elements, both of this type.
 std::pair<Tile, Tile> sum_and_count(const Window& window, bool counts_padding, DType type) {
   const tile::Output z;
   const Tile zeros = tile::broadcast(tile::constant(type, 0), {z.tile_dim(0), z.tile_dim(1), z.tile_dim(2)});
   const Tile sum = over_window(window, zeros, Border::zero,
-                               [&](const Tile& so_far, const Tile& x) { return so_far + tile::cast(x, type); });
+                               [&](const Tile& partial, const Tile& x) { return partial + tile::cast(x, type); });
   const bool is_full = counts_padding || (window.y.padding == 0 && window.x.padding == 0);
   const Tile count = is_full ? tile::constant(type, window.y.window * window.x.window)
                              : tile::cast(inside(1, window.y) * inside(2, window.x), type);
@@ -256,24 +258,24 @@ void avg_pool_body(const Window& window, bool counts_padding) {
   constexpr std::int64_t most_in_32_bits = 1 << 22;  // 511 times this is less than 2^31
   if (dtype == u8 && window.y.window * window.x.window <= most_in_32_bits) {
     const auto [sum, count] = sum_and_count(window, counts_padding, s32);
-    const Tile some = tile::max(count, 1);  // of an image without elements there are none
-    return z.store(tile::cast<std::uint8_t>(small_quotient(2 * sum + some, 2 * some, s32)));  // halves go up
+    const Tile divisor = tile::max(count, 1);  // an empty image has no elements
+    return z.store(tile::cast<std::uint8_t>(small_quotient(2 * sum + divisor, 2 * divisor, s32)));  // halves round up
   }
   const auto [sum, count] = sum_and_count(window, counts_padding, is_float(dtype) ? dtype : f64);
   z.store(tile::round_cast(sum / count, dtype));
 }
 
-Plan plan_max_pool(const Call& call) { return pool_plan(call, {}, max_pool_body); }
+Lowering lower_max_pool(const Call& call) { return pool_lowering(call, {}, max_pool_body); }
 
-Plan plan_avg_pool(const Call& call) {
+Lowering lower_avg_pool(const Call& call) {
   const bool counts_padding = call["count_include_pad"].integer != 0;
-  return pool_plan(call, counts_padding ? "padded" : "",
-                   [counts_padding](const Window& window) { avg_pool_body(window, counts_padding); });
+  return pool_lowering(call, counts_padding ? "padded" : "",
+                       [counts_padding](const Window& window) { avg_pool_body(window, counts_padding); });
 }
 
 std::vector<ParamSpec> pool_params() {
   return {window_param("kernel", 2, "the window: an integer or {y, x}", 1),
-          window_param("stride", 2, "how far the window moves: an integer or {y, x}; the kernel if not given", 1),
+          window_param("stride", 2, "step of the window: an integer or {y, x}; default: the kernel", 1),
           window_param("padding", 0, "around the image, less than the kernel: an integer or {y, x}", 0)};
 }
 
@@ -282,8 +284,8 @@ Kernel max_pool2d() {
           .inputs = {"x"},
           .params = pool_params(),
           .dtypes = to_vector(all_dtypes),
-          .documentation = "the greatest of each window of x [N,C,H,W]; padding never is; NaN if there is one",
-          .plan = plan_max_pool};
+          .documentation = "the maximum of each window of x [N,C,H,W], ignoring padding; NaN if there is one",
+          .lower = lower_max_pool};
 }
 
 Kernel avg_pool2d() {
@@ -291,13 +293,13 @@ Kernel avg_pool2d() {
   params.push_back({.name = "count_include_pad",
                     .kind = ParamSpec::Kind::boolean,
                     .default_value = false,
-                    .documentation = "whether padding counts, as zeros"});
+                    .documentation = "whether padding counts as zeros"});
   return {.name = "avg_pool2d",
           .inputs = {"x"},
           .params = std::move(params),
           .dtypes = to_vector(all_dtypes),
           .documentation = "the mean of each window of x [N,C,H,W]; integers rounded to the nearest",
-          .plan = plan_avg_pool};
+          .lower = lower_avg_pool};
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 namespace tessera::kernels {
 
-// conv2d and the poolings, which linear_kernels() hands on.
+// conv2d and pooling; part of linear_kernels().
 std::vector<Kernel> window_kernels();
 
 }  // namespace tessera::kernels

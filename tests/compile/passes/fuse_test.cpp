@@ -37,7 +37,7 @@ Traced traced(const Link& link, const Shape& input, DType input_dtype) {
   std::vector<kernels::Operand> inputs = {{input_dtype, &input}};
   for (const Shape& shape : link.more_inputs) inputs.push_back({input_dtype, &shape});
   const kernels::Call call{kernel, inputs, {link.dtype, &link.output}, {arguments.data(), arguments.size()}};
-  const kernels::Plan plan = kernel.plan(call);
+  const kernels::Lowering plan = kernel.lower(call);
   Traced result;
   result.shapes = plan.shapes;
   std::vector<std::vector<std::int64_t>> dims;
@@ -50,7 +50,7 @@ Traced traced(const Link& link, const Shape& input, DType input_dtype) {
         plan.shapes[static_cast<std::size_t>(buffer)][axis];
   }
   result.program = kernels::trace(call, plan, dims);
-  for (const kernels::Plan::Scalar& scalar : plan.scalars) {
+  for (const kernels::Lowering::Scalar& scalar : plan.scalars) {
     result.scalars.push_back(is_float(scalar.dtype) ? std::bit_cast<std::uint64_t>(scalar.value.number)
                                                     : static_cast<std::uint64_t>(scalar.value.integer));
   }

@@ -48,7 +48,7 @@ Cases huge_cases();
 void add_elementwise_cases(Cases& to);
 void add_reduction_cases(Cases& to);
 void add_linear_cases(Cases& to);
-void add_making_cases(Cases& to);
+void add_generator_cases(Cases& to);
 void add_image_cases(Cases& to);
 
 // The inputs that the seed gives.

@@ -125,7 +125,7 @@ Cases all_cases() {
   add_elementwise_cases(cases);
   add_reduction_cases(cases);
   add_linear_cases(cases);
-  add_making_cases(cases);
+  add_generator_cases(cases);
   add_image_cases(cases);
   return cases;
 }

@@ -128,7 +128,7 @@ void add_linear_cases(Cases& to) {
   add_pooling(to);
 }
 
-void add_making_cases(Cases& to) {
+void add_generator_cases(Cases& to) {
   const std::vector<Shape> shapes = {{}, {0}, {1}, {7}, {2, 3, 5}, {40'001}};
   for (const Shape& shape : shapes) {
     for (const DType dtype : all_dtypes) {

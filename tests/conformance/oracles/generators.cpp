@@ -115,7 +115,7 @@ Answer generate_gradient(const Call& call) {
 
 }  // namespace
 
-void add_making_oracles(Oracles& to) {
+void add_generator_oracles(Oracles& to) {
   to["arange"] = arange;
   to["uniform"] = uniform;
   to["randn"] = randn;

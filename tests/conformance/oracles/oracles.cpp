@@ -46,7 +46,7 @@ const Oracles& oracles() {
     add_reduction_oracles(made);
     add_linear_oracles(made);
     add_pool_oracles(made);
-    add_making_oracles(made);
+    add_generator_oracles(made);
     add_filter_oracles(made);
     add_color_oracles(made);
     add_geometry_oracles(made);

@@ -57,7 +57,7 @@ void add_elementwise_oracles(Oracles& to);
 void add_reduction_oracles(Oracles& to);
 void add_linear_oracles(Oracles& to);
 void add_pool_oracles(Oracles& to);
-void add_making_oracles(Oracles& to);
+void add_generator_oracles(Oracles& to);
 void add_filter_oracles(Oracles& to);
 void add_color_oracles(Oracles& to);
 void add_geometry_oracles(Oracles& to);

@@ -15,7 +15,7 @@
 namespace tessera::driver::cpu {
 namespace {
 
-// A convolution with operands of its own; sums of floats are exact whatever their order.
+// A convolution with its operands, chosen so that sums of floats are exact in any order.
 template <class T>
 struct Problem {
   Conv2d conv;
@@ -96,7 +96,7 @@ class Conv2dTest : public testing::Test {};
 using Types = testing::Types<float, double, std::int32_t, std::int64_t, std::uint32_t, std::uint8_t>;
 TYPED_TEST_SUITE(Conv2dTest, Types);
 
-// Every combination of strides, padding and dilation; sizes, kernels and bias go along at random.
+// Every combination of strides, padding and dilation, with random sizes, kernels and bias.
 TYPED_TEST(Conv2dTest, Geometry) {
   core::Random random(1);
   std::uint64_t seed = 0;

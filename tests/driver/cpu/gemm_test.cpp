@@ -14,8 +14,8 @@
 namespace tessera::driver::cpu {
 namespace {
 
-// A product with operands of its own: random values, where sums of floats are exact whatever their order, and values
-// around c that must not change.
+// A product with its operands: random values for which sums of floats are exact in any order, and guard values around
+// c.
 template <class T>
 struct Problem {
   Gemm gemm;
@@ -63,7 +63,7 @@ struct Problem {
     return result;
   }
 
-  // On every engine; also cut as for many workers.
+  // On every engine; also split as for many workers.
   void check(unsigned workers) {
     const std::vector<T> right = expected();
     for (const Engine* engine : engines()) {
@@ -76,7 +76,7 @@ struct Problem {
   }
 };
 
-// Operands as they lie in memory: row-major, transposed, or with gaps everywhere.
+// Memory layouts: row-major, transposed, or with gaps everywhere.
 enum class Layout : std::uint8_t { plain, transposed, gaps };
 
 Matrix matrix(Layout layout, std::int64_t rows, std::int64_t columns) {
@@ -186,7 +186,7 @@ TYPED_TEST(GemmTest, Batches) {
   Problem<TypeParam>(large, 1).check(8);
 }
 
-TEST(Gemm, FloatsDoNotDependOnTheCut) {
+TEST(Gemm, FloatsDoNotDependOnTheSplit) {
   const Gemm gemm = product(333, 555, 777);
   Problem<float> problem(gemm, 1);
   core::Random random(3);

@@ -15,17 +15,17 @@
 #include <thread>
 #include <vector>
 
-// What must hold for every interface to GPUs. The kernels of each are written by hand.
+// Checks that must pass for every GPU API. Each has its own hand-written kernels.
 namespace tessera::driver::gpu::test {
 
 using namespace std::chrono_literals;
 
 inline constexpr auto forever = Clock::time_point::max();
 
-// The same kernels in one of the languages; all of s32, with arguments n and k.
+// The kernels in an API's language; all on s32, with arguments n and k.
 struct Kernels {
   std::string next;  // buffers to, from: to[i] = from[(i + 1) % n] * 3 + k
-  std::string slow;  // buffer data: data[i] is changed in k steps, none of which can be left out
+  std::string slow;  // buffer data: changes data[i] in k steps that cannot be optimised away
 };
 
 inline compile::gpu::Kernel kernel(const Api& api, std::string source, int buffers, int words) {
@@ -61,7 +61,7 @@ inline std::uint32_t groups_for(const Api& api, int n) {
 
 inline std::vector<std::uint32_t> words(std::initializer_list<int> values) { return {values.begin(), values.end()}; }
 
-// Submits, waits, and says that all went well.
+// Submits, waits, and expects success.
 inline void run(Api& api, std::span<const Dispatch> calls) {
   const std::uint64_t number = api.submit(calls);
   const Progress progress = api.wait(number, forever);
@@ -125,7 +125,7 @@ inline void check_out_of_memory(Api& api) {
   EXPECT_TRUE(api.allocate(0));
 }
 
-// Ten calls, each of which needs all of what the one before wrote.
+// Ten calls, each of which reads everything the previous one wrote.
 inline std::vector<Dispatch> chain(const Api& api, const Module& module, Memory& a, Memory& b, int n) {
   std::vector<Dispatch> calls;
   for (int k = 0; k < 10; ++k) {
@@ -208,15 +208,15 @@ inline void check_many_threads(Api& api, const Kernels& kernels) {
   }
 }
 
-// A call that takes a tenth of a second at least, by the number of its invocations: llvmpipe leaves loops after 65,535
-// steps.
+// A call that takes at least a tenth of a second, because of its many invocations: llvmpipe leaves loops after 65,535
+// iterations.
 class Slow {
  public:
   Slow(Api& api, const Kernels& kernels) : module_(api.compile(kernel(api, kernels.slow, 1, 2), "slow")) {
     for (int n = 1024;; n *= 2) {
       data_ = memory_with(api, counted(n));
       call_ = {module_.get(), {data_.get()}, words({n, 60000}), groups_for(api, n), true};
-      run(api, {&call_, 1});  // the first time it may have to be compiled
+      run(api, {&call_, 1});  // the first run may compile
       const auto start = Clock::now();
       run(api, {&call_, 1});
       if (Clock::now() - start > 100ms) return;

@@ -1,4 +1,4 @@
-// Kernels that are one workgroup's work each, made one where a run of a pipeline is replayed.
+// Chains: kernels of one workgroup each, merged when a pipeline is replayed.
 #include <tessera/tessera.hpp>
 
 #include "compile/gpu/source.hpp"
@@ -27,7 +27,7 @@ using compile::gpu::Link;
 using compile::gpu::Target;
 namespace gpu = driver::gpu;
 
-// ---- As text
+// ---- Source
 
 Target target_for(Dialect dialect) {
   Target target;
@@ -58,13 +58,13 @@ TEST(GpuChain, The_same_memory_is_bound_once) {
   EXPECT_TRUE(chain->has_push_constants);
 }
 
-TEST(GpuChain, Needs_no_more_than_the_device_has) {
+TEST(GpuChain, Stays_within_the_limits_of_the_device) {
   Target target = target_for(Dialect::vulkan);
   const Kernel kernel = doubled(target);
   const std::vector<Link> links = {{&kernel, {1, 0}}, {&kernel, {2, 1}}, {&kernel, {3, 2}}};
   target.most_buffers = 4;
   EXPECT_TRUE(compile::gpu::chain(links, target));
-  target.push_bytes = 3 * 4 * kernel.argument_words - 1;  // a buffer more
+  target.push_bytes = 3 * 4 * kernel.argument_words - 1;  // one more buffer
   EXPECT_FALSE(compile::gpu::chain(links, target));
   target.most_buffers = 5;
   const auto chain = compile::gpu::chain(links, target);
@@ -80,7 +80,7 @@ TEST(GpuChain, Needs_no_more_than_the_device_has) {
   EXPECT_FALSE(compile::gpu::chain(others, target));
 }
 
-TEST(GpuChain, Is_for_Vulkan_alone) {
+TEST(GpuChain, Is_for_Vulkan_only) {
   for (const Dialect dialect : {Dialect::gles, Dialect::opencl, Dialect::cuda}) {
     const Target target = target_for(dialect);
     const Kernel kernel = doubled(target);
@@ -91,12 +91,12 @@ TEST(GpuChain, Is_for_Vulkan_alone) {
 
 // ---- On a device
 
-// Notes what is recorded.
+// Counts recorded calls.
 class WatchedApi final : public gpu::Api {
  public:
   explicit WatchedApi(std::unique_ptr<Api> below) : below_(std::move(below)) {}
 
-  std::vector<std::size_t> recorded;  // how many calls each time
+  std::vector<std::size_t> recorded;  // number of calls in each recording
   bool breaks_chains = false;
 
   const DeviceInfo& info() const override { return below_->info(); }
@@ -149,7 +149,7 @@ class GpuChainOnDevice : public testing::Test {
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 17) * 0.37F - 2;
     return device_.buffer<float>(values, shape);
   }
-  // Often enough to be worth a chain, and until it is recorded or time is up.
+  // Until a chain is worth it and recorded, or time is up.
   void replay(Pipeline& pipeline) const {
     const auto until = std::chrono::steady_clock::now() + 60s;
     int runs = 0;
@@ -162,7 +162,7 @@ class GpuChainOnDevice : public testing::Test {
   }
 
   WatchedApi* api_ = nullptr;
-  Device device_ = Device::open("cpu");  // until there is the other one
+  Device device_ = Device::open("cpu");  // until the other one is open
 };
 
 TEST_F(GpuChainOnDevice, Tiny_stages_that_are_replayed_become_one_call) {
@@ -181,8 +181,8 @@ TEST_F(GpuChainOnDevice, Tiny_stages_that_are_replayed_become_one_call) {
   EXPECT_EQ(last, before);
 }
 
-// Kernels of all forms, over memory that some of them see as elements of other types.
-TEST_F(GpuChainOnDevice, Gives_what_the_stages_give_one_by_one) {
+// Kernels of all forms, on memory that some of them view as another type.
+TEST_F(GpuChainOnDevice, Has_the_same_result_as_the_stages_one_by_one) {
   const Buffer x = ramp({12, 20});
   const auto outputs = [&] {
     return std::vector<Buffer>{device_.zeros({12, 20}), device_.zeros({12, 20}),     device_.zeros({12}),
@@ -233,7 +233,7 @@ TEST_F(GpuChainOnDevice, Large_stages_stay_by_themselves) {
   EXPECT_EQ(api_->recorded, (std::vector<std::size_t>{3, 3}));
 }
 
-TEST_F(GpuChainOnDevice, Without_a_chain_the_run_goes_on_as_before) {
+TEST_F(GpuChainOnDevice, Without_a_chain_the_run_works_as_before) {
   api_->breaks_chains = true;
   const Buffer a = device_.buffer<float>({1, 2, 3}), b = device_.zeros({3});
   Pipeline pipeline(device_);
@@ -243,7 +243,7 @@ TEST_F(GpuChainOnDevice, Without_a_chain_the_run_goes_on_as_before) {
   EXPECT_EQ(a.read<float>(), (std::vector<float>{1, 2, 3}));
 }
 
-// Whoever gives other buffers each time would compile again and again.
+// Different buffers in each run must not cause a compilation each time.
 TEST_F(GpuChainOnDevice, Other_buffers_are_recorded_anew) {
   const Buffer a = ramp({8}), b = ramp({8}), z = device_.zeros({8});
   Pipeline pipeline(device_);

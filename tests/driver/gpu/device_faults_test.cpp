@@ -20,8 +20,8 @@
 #include <utility>
 #include <vector>
 
-// Devices that fail, seen from outside: no memory, kernels that do not compile, a device that is lost. TESSERA_DEVICE
-// names the device, as for the other tests of the runtime; the processor can only run out of memory.
+// Device failures as users see them: out of memory, kernels that do not compile, a lost device. TESSERA_DEVICE names
+// the device, as for the other runtime tests; the CPU can only run out of memory.
 namespace tessera {
 namespace {
 
@@ -31,13 +31,13 @@ using namespace std::chrono_literals;
 using Floats = std::vector<float>;
 namespace gpu = driver::gpu;
 
-// An interface to a GPU with faults that a test switches on and off.
+// A GPU API with faults that tests switch on and off.
 class FaultyApi final : public gpu::Api {
  public:
   explicit FaultyApi(std::unique_ptr<Api> below) : below_(std::move(below)) {}
 
-  std::atomic<bool> is_full{false};         // there is no more memory
-  std::atomic<bool> breaks_kernels{false};  // the compiler gets nonsense
+  std::atomic<bool> is_full{false};         // out of memory
+  std::atomic<bool> breaks_kernels{false};  // passes nonsense to the compiler
 
   const DeviceInfo& info() const override { return below_->info(); }
   const compile::gpu::Target& target() const override { return below_->target(); }
@@ -91,7 +91,7 @@ Device device_with(std::unique_ptr<driver::Driver> driver) {
   return detail::Access::make<Device>(detail::Ref<detail::engine::DeviceState>::adopt(state));
 }
 
-// Whether a device does what it should, from the buffer to the result.
+// Checks that a device works, from the buffer to the result.
 void expect_works(const Device& device) {
   const Buffer x = device.buffer<float>({-1, 0, 2}), z = device.zeros({3});
   device.submit("relu", {x}, z);
@@ -122,7 +122,7 @@ TEST_F(OutOfMemory, A_buffer_beyond_the_devices_memory_is_refused) {
   expect_works(device);
 }
 
-TEST_F(OutOfMemory, A_full_device_refuses_buffers_and_goes_on_with_those_it_has) {
+TEST_F(OutOfMemory, A_full_device_refuses_new_buffers_and_keeps_working) {
   const Shape shape{1 << 20};
   const Buffer x = device.zeros(shape), z = device.zeros(shape);
   device.set_memory_limit(device.memory().reserved + (std::size_t{40} << 20));
@@ -134,7 +134,7 @@ TEST_F(OutOfMemory, A_full_device_refuses_buffers_and_goes_on_with_those_it_has)
   device.run("fill", {}, buffers.back(), {{"value", 2}});
   device.run("elementwise_add", {buffers.back(), buffers.back()}, z);
   EXPECT_EQ(z.read<float>().back(), 4);
-  // What operations and pipelines need for themselves is not there either.
+  // Operations and pipelines cannot allocate either.
   expect_error(Errc::out_of_memory, "no memory for f32[1048576]", [&] { full<float>(shape, 1).on(device).sync(); });
   Pipeline pipeline(device);
   const Buffer between = pipeline.temporary(shape);
@@ -167,7 +167,7 @@ class DeviceFaults : public testing::Test {
 
 TEST_F(DeviceFaults, Without_a_fault_it_works) { expect_works(device()); }
 
-TEST_F(DeviceFaults, A_device_without_memory_says_so_and_has_some_later) {
+TEST_F(DeviceFaults, Out_of_memory_is_reported_and_temporary) {
   const Shape shape{1000};
   const Buffer x = device().zeros(shape), z = device().zeros(shape);
   api->is_full = true;
@@ -181,8 +181,8 @@ TEST_F(DeviceFaults, A_device_without_memory_says_so_and_has_some_later) {
   expect_works(device());
 }
 
-TEST_F(DeviceFaults, A_command_without_scratch_memory_fails_and_the_next_one_does_not) {
-  // The sums of the rows are kept in memory of the device's, since a row may be of any length.
+TEST_F(DeviceFaults, A_command_without_scratch_memory_fails_but_not_the_next_one) {
+  // Row sums use scratch memory, since rows may have any length.
   const Buffer x = device().zeros({7, 3000}), z = device().zeros({7, 3000});
   api->is_full = true;
   const Command first = device().submit("softmax", {x}, z);
@@ -229,7 +229,7 @@ TEST_F(DeviceFaults, A_kernel_that_does_not_compile_fails_its_commands_only) {
   expect_works(device());
 }
 
-// Commands one after the other that keep the device busy for half a second at least.
+// A chain of commands that keeps the device busy for at least half a second.
 class Busy {
  public:
   static constexpr std::int64_t size = 128;
@@ -240,7 +240,7 @@ class Busy {
       const auto start = gpu::Clock::now();
       submit();
       commands.back().wait();
-      if (count_ > 4 && gpu::Clock::now() - start > 500ms) return;  // the first time it is compiled
+      if (count_ > 4 && gpu::Clock::now() - start > 500ms) return;  // the first run compiles
     }
   }
   void submit() {
@@ -279,14 +279,14 @@ TEST_F(DeviceFaults, A_lost_device_fails_all_that_is_pending) {
       after.submit(),
       lost.stream({.priority = Priority::high}).submit("scale", {rows}, rows, {{"factor", 2}}),
   };
-  // A device that does them meanwhile may: they wait for nothing.
+  // The device may complete these meanwhile: they wait for nothing.
   const std::vector<Command> beside = {lost.submit("relu", {x}, y), pipeline.submit()};
   std::promise<Status> told;
   pending.back().on_complete([&](const Command& over) { told.set_value(over.poll()); });
   auto reading = std::async(std::launch::async, [&] { return rows.read<float>(); });
   auto operating = std::async(std::launch::async, [&] { return full<float>({3}, 2).on(lost).to_host().sync(); });
   auto waiting = std::async(std::launch::async, [&] { pending[1].wait(); });
-  std::this_thread::sleep_for(20ms);  // for the threads to begin; whether they have makes no difference
+  std::this_thread::sleep_for(20ms);  // lets the threads start; it does not matter if they have not
   ASSERT_FALSE(is_terminal(busy.commands.back().poll())) << "the device was too fast for this test";
   api->lose("unplugged");
 
@@ -312,7 +312,7 @@ TEST_F(DeviceFaults, A_lost_device_fails_all_that_is_pending) {
   expect_error(Errc::device_failure, "unplugged", [&] { waiting.get(); });
   lost.synchronize();
 
-  // What comes later fails at once, and changes nothing.
+  // Later commands fail at once and change nothing.
   const MemoryInfo before = lost.memory();
   expect_error(Errc::device_failure, "unplugged", [&] { lost.run("relu", {x}, y); });
   expect_error(Errc::device_failure, "unplugged", [&] { pipeline.run(); });
@@ -320,10 +320,10 @@ TEST_F(DeviceFaults, A_lost_device_fails_all_that_is_pending) {
   expect_error(Errc::device_failure, "unplugged", [&] { lost.buffer<float>({1, 2}); });
   expect_error(Errc::device_failure, "unplugged", [&] { lost.zeros({2}); });
   expect_error(Errc::device_failure, "unplugged", [&] { x.read<float>(); });
-  EXPECT_LE(lost.memory().in_use, before.in_use);  // the operation's tensor may have gone only now
+  EXPECT_LE(lost.memory().in_use, before.in_use);  // the operation's tensor may have been freed only now
   EXPECT_LE(lost.memory().buffers, before.buffers);
 
-  // The process goes on: on another device, and on this one opened anew.
+  // The process carries on: on another device, and on this one reopened.
   expect_works(Device::open("cpu"));
   expect_works(device_with(gpu::make_gpu_driver(open_api(), backend())));
 }

@@ -68,7 +68,7 @@ class OpenGL_ES : public testing::Test {
   Kernels kernels_;
 };
 
-TEST_F(OpenGL_ES, Says_what_it_is) {
+TEST_F(OpenGL_ES, Describes_itself) {
   ASSERT_EQ(gles_devices().size(), 1U);
   const DeviceInfo& info = api().info();
   EXPECT_FALSE(info.name.empty());
@@ -85,13 +85,13 @@ TEST_F(OpenGL_ES, Says_what_it_is) {
 }
 
 TEST_F(OpenGL_ES, Copies_any_bytes) { check_copies(api()); }
-TEST_F(OpenGL_ES, Has_no_more_memory_than_there_is) { check_out_of_memory(api()); }
+TEST_F(OpenGL_ES, Reports_out_of_memory) { check_out_of_memory(api()); }
 TEST_F(OpenGL_ES, Runs_dependent_calls_in_order) { check_chain(api(), kernels()); }
-TEST_F(OpenGL_ES, Runs_calls_that_do_not_wait) { check_calls_that_do_not_wait(api(), kernels()); }
-TEST_F(OpenGL_ES, Runs_a_recording_again_and_again) { check_recording(api(), kernels()); }
-TEST_F(OpenGL_ES, Takes_submissions_of_many_threads) { check_many_threads(api(), kernels()); }
-TEST_F(OpenGL_ES, Waits_no_longer_than_it_is_told) { check_wait_ends_in_time(api(), kernels()); }
-TEST_F(OpenGL_ES, Is_lost_for_all_who_wait) { check_lose(api(), kernels()); }
+TEST_F(OpenGL_ES, Runs_independent_calls) { check_calls_that_do_not_wait(api(), kernels()); }
+TEST_F(OpenGL_ES, Runs_a_recording_many_times) { check_recording(api(), kernels()); }
+TEST_F(OpenGL_ES, Accepts_submissions_from_many_threads) { check_many_threads(api(), kernels()); }
+TEST_F(OpenGL_ES, Waits_no_longer_than_the_limit) { check_wait_ends_in_time(api(), kernels()); }
+TEST_F(OpenGL_ES, Fails_all_waiters_when_lost) { check_lose(api(), kernels()); }
 
 TEST_F(OpenGL_ES, Runs_kernels_of_every_type) {
   check_type<float>("float");
@@ -99,7 +99,7 @@ TEST_F(OpenGL_ES, Runs_kernels_of_every_type) {
   check_type<std::uint32_t>("uint");
 }
 
-// Bytes are four in a word.
+// A word holds four bytes.
 TEST_F(OpenGL_ES, Runs_kernels_of_bytes) {
   const std::string source = head(1) + R"(
       layout(std430, binding = 0) buffer Data { uint data[]; };
@@ -108,7 +108,7 @@ TEST_F(OpenGL_ES, Runs_kernels_of_bytes) {
         if (i * 4 >= arguments[0]) return;
         data[i] = ((data[i] & 0x7f7f7f7fu) + 0x01010101u) ^ (data[i] & 0x80808080u);
       })";
-  const int n = 1001;  // the last word is there, as sizes are rounded up
+  const int n = 1001;  // the last word exists, since sizes are rounded up
   std::vector<std::uint8_t> values;
   std::vector<std::uint8_t> expected;
   for (int i = 0; i < n; ++i) {
@@ -122,14 +122,14 @@ TEST_F(OpenGL_ES, Runs_kernels_of_bytes) {
   EXPECT_EQ(values_of<std::uint8_t>(api(), *data, values.size()), expected);
 }
 
-TEST_F(OpenGL_ES, Says_why_a_kernel_does_not_compile) {
+TEST_F(OpenGL_ES, Reports_why_a_kernel_does_not_compile) {
   const auto wrong = kernel(api(), head(1) + "void main() { unheard_of = 1; }", 1, 0);
   expect_error(Errc::invalid_kernel, "[wrong] does not compile", [&] { api().compile(wrong, "wrong"); });
   expect_error(Errc::invalid_kernel, "unheard_of", [&] { api().compile(wrong, "wrong"); });
   check_chain(api(), kernels());
 }
 
-// With a thread and a context each.
+// Each with its own thread and context.
 TEST_F(OpenGL_ES, Opens_more_than_once) {
   const auto second = open_gles(0);
   check_chain(*second, kernels());

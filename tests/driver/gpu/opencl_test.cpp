@@ -36,7 +36,7 @@ const Kernels kernels{
       })",
 };
 
-// With memory that host and device share, and with memory of the device's own.
+// With memory shared between host and device, and with device-only memory.
 class OpenCL : public testing::TestWithParam<bool> {
  protected:
   void SetUp() override {
@@ -50,7 +50,7 @@ class OpenCL : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Memory, OpenCL, testing::Bool(),
                          [](const auto& shares) { return shares.param ? "shared" : "copied"; });
 
-TEST_P(OpenCL, Says_what_it_is) {
+TEST_P(OpenCL, Describes_itself) {
   const DeviceInfo& info = api().info();
   EXPECT_FALSE(info.name.empty());
   EXPECT_EQ(info.backend, "opencl");
@@ -70,15 +70,15 @@ TEST_P(OpenCL, Lists_gpus_first) {
 }
 
 TEST_P(OpenCL, Copies_any_bytes) { check_copies(api()); }
-TEST_P(OpenCL, Has_no_more_memory_than_there_is) { check_out_of_memory(api()); }
+TEST_P(OpenCL, Reports_out_of_memory) { check_out_of_memory(api()); }
 TEST_P(OpenCL, Runs_dependent_calls_in_order) { check_chain(api(), kernels); }
-TEST_P(OpenCL, Runs_calls_that_do_not_wait) { check_calls_that_do_not_wait(api(), kernels); }
-TEST_P(OpenCL, Runs_a_recording_again_and_again) { check_recording(api(), kernels); }
-TEST_P(OpenCL, Takes_submissions_of_many_threads) { check_many_threads(api(), kernels); }
-TEST_P(OpenCL, Waits_no_longer_than_it_is_told) { check_wait_ends_in_time(api(), kernels); }
-TEST_P(OpenCL, Is_lost_for_all_who_wait) { check_lose(api(), kernels); }
+TEST_P(OpenCL, Runs_independent_calls) { check_calls_that_do_not_wait(api(), kernels); }
+TEST_P(OpenCL, Runs_a_recording_many_times) { check_recording(api(), kernels); }
+TEST_P(OpenCL, Accepts_submissions_from_many_threads) { check_many_threads(api(), kernels); }
+TEST_P(OpenCL, Waits_no_longer_than_the_limit) { check_wait_ends_in_time(api(), kernels); }
+TEST_P(OpenCL, Fails_all_waiters_when_lost) { check_lose(api(), kernels); }
 
-// Puts a function of OpenCL's out of the way as long as it lives.
+// Replaces an OpenCL function during its lifetime.
 template <class Function>
 class Replaced {
  public:
@@ -104,7 +104,7 @@ struct OneCall {
   Dispatch call;
 };
 
-TEST_P(OpenCL, Has_no_memory_but_is_not_lost_if_a_call_finds_no_resources) {
+TEST_P(OpenCL, Is_out_of_memory_but_not_lost_if_a_call_runs_out_of_resources) {
   const OneCall one(api());
   {
     const Replaced none(
@@ -119,8 +119,8 @@ TEST_P(OpenCL, Has_no_memory_but_is_not_lost_if_a_call_finds_no_resources) {
 std::atomic<int> waited = 0;
 decltype(&::clWaitForEvents) wait_for_real = nullptr;
 
-// To ask for its status is not enough for the host to see what a command wrote.
-TEST_P(OpenCL, Waits_for_the_event_of_what_is_over) {
+// Querying the status of a command does not make its writes visible to the host.
+TEST_P(OpenCL, Waits_for_the_event_of_a_finished_command) {
   const OneCall one(api());
   wait_for_real = opencl::functions()->wait_for_events;
   const Replaced counting(
@@ -164,14 +164,14 @@ TEST_P(OpenCL, Runs_kernels_of_every_type) {
   if (api().target().has_f64) check_type<double>(api(), "double");
 }
 
-TEST_P(OpenCL, Says_why_a_kernel_does_not_compile) {
+TEST_P(OpenCL, Reports_why_a_kernel_does_not_compile) {
   const auto wrong = kernel(api(), "__kernel void kernel_main(__global int* to) { to[0] = unheard_of; }", 1, 0);
   expect_error(Errc::invalid_kernel, "[wrong] does not compile", [&] { api().compile(wrong, "wrong"); });
   expect_error(Errc::invalid_kernel, "unheard_of", [&] { api().compile(wrong, "wrong"); });
 }
 
-// As in the Erlang VM. Without its cache PoCL starts a linker.
-TEST_P(OpenCL, Compiles_where_children_are_ignored) {
+// As in the Erlang VM. Without its cache, PoCL starts a linker.
+TEST_P(OpenCL, Compiles_where_SIGCHLD_is_ignored) {
   const auto before = std::signal(SIGCHLD, SIG_IGN);
   const std::string source = "__kernel void kernel_main(__global int* to) { to[get_global_id(0)] = " +
                              std::to_string(Clock::now().time_since_epoch().count() % 1000000007) + "; }";

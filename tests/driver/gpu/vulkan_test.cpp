@@ -27,7 +27,7 @@ using compile::gpu::Kernel;
 using tessera::test::expect_error;
 using namespace std::chrono_literals;
 
-// Everything here runs under the validation layer, which must have nothing to say, with a cache of its own.
+// Everything here runs with its own cache and under the validation layer, which must report nothing.
 class Surroundings final : public testing::Environment {
  public:
   void SetUp() override {
@@ -48,7 +48,7 @@ const testing::Environment* const surroundings = testing::AddGlobalTestEnvironme
 
 constexpr Clock::time_point forever = Clock::time_point::max();
 
-// lavapipe leaves all loops of an invocation after 65,535 rounds.
+// lavapipe leaves all loops of an invocation after 65,535 iterations.
 constexpr std::uint32_t most_times = 60'000;
 constexpr std::uint32_t slow_count = 16 * 64;
 
@@ -108,7 +108,7 @@ class Vulkan_api : public testing::TestWithParam<Mode> {
   std::vector<Dispatch> slow_calls(const Module& step, Memory& memory, std::chrono::duration<double> time) {
     std::vector<Dispatch> calls(1, {&step, {&memory}, {slow_count, most_times}, slow_count / 64});
     std::chrono::duration<double> one{0};
-    for (int i = 0; i < 2; ++i) {  // the first one has to be made ready
+    for (int i = 0; i < 2; ++i) {  // the first one warms up
       const Clock::time_point begin = Clock::now();
       api_->wait(api_->submit(calls), forever);
       one = Clock::now() - begin;
@@ -166,7 +166,7 @@ void main() {
   if (i < n) to[i] = from[(i + 1) % n] * 3 + k;
 }
 )",
-    .slow = "",  // lavapipe's loops are too short for what the others do
+    .slow = "",  // lavapipe's loops are too short for it
 };
 
 TEST(Vulkan_devices, Are_described) {
@@ -188,7 +188,7 @@ TEST(Vulkan_devices, Are_described) {
   expect_error(Errc::unknown_device, "no Vulkan device 99", [] { open_vulkan(99); });
 }
 
-TEST_P(Vulkan_api, Does_what_all_interfaces_do) {
+TEST_P(Vulkan_api, Passes_the_checks_of_all_APIs) {
   if (api_->target().group != 128) GTEST_SKIP() << "the kernels are written for workgroups of 128";
   test::check_copies(*api_);
   test::check_out_of_memory(*api_);
@@ -198,7 +198,7 @@ TEST_P(Vulkan_api, Does_what_all_interfaces_do) {
   test::check_many_threads(*api_, common_kernels);
 }
 
-TEST_P(Vulkan_api, Tells_what_kernels_may_be) {
+TEST_P(Vulkan_api, Reports_the_limits_of_kernels) {
   const compile::gpu::Target& target = api_->target();
   EXPECT_EQ(target.dialect, compile::gpu::Dialect::vulkan);
   EXPECT_EQ(target.device, api_->info().name);
@@ -212,7 +212,7 @@ TEST_P(Vulkan_api, Tells_what_kernels_may_be) {
 }
 
 TEST_P(Vulkan_api, Copies_bytes_at_any_offset) {
-  // Larger than what a copy is cut into, and than what shares an allocation.
+  // Larger than a piece of a copy, and than a shared allocation.
   constexpr std::size_t size = (std::size_t{17} << 20) + 3;
   std::vector<unsigned char> expected(size);
   for (std::size_t i = 0; i < size; ++i) expected[i] = static_cast<unsigned char>(i * 7 + i / 251);
@@ -272,7 +272,7 @@ TEST_P(Vulkan_api, Blocks_do_not_overlap) {
   for (std::size_t i = 0; i < blocks.size(); ++i) check(i);
 }
 
-TEST_P(Vulkan_api, Has_no_memory_of_absurd_size) {
+TEST_P(Vulkan_api, Refuses_absurd_sizes) {
   EXPECT_FALSE(api_->allocate(std::size_t{1} << 60));
   EXPECT_FALSE(api_->allocate(~std::size_t{0}));
   EXPECT_TRUE(api_->allocate(0));
@@ -293,7 +293,7 @@ TEST_P(Vulkan_api, Adds_floats) {
   for (std::uint32_t i = 0; i < count; ++i) ASSERT_EQ(sum[i], a[i] + b[i]) << i;
 }
 
-TEST_P(Vulkan_api, Takes_arguments_from_a_buffer_too) {
+TEST_P(Vulkan_api, Also_takes_arguments_from_a_buffer) {
   std::string source = step_source;
   const std::string pushed = "layout(push_constant) uniform Arguments";
   source.replace(source.find(pushed), pushed.size(), "layout(binding = 1) readonly buffer Arguments");
@@ -414,7 +414,7 @@ TEST_P(Vulkan_api, A_call_that_does_not_fit_its_kernel_is_refused) {
 
 TEST_P(Vulkan_api, A_lost_device_ends_all_waits) {
   const auto module = compile(step_source, 1, 2);
-  // Large enough to have an allocation of its own, which must not go while the device still writes.
+  // Large enough for its own allocation, which must not be freed while the device still writes.
   auto memory = allocate(std::size_t{32} << 20);
   api_->fill_zero(*memory, 0, std::size_t{32} << 20);
   const std::vector<Dispatch> slow = slow_calls(*module, *memory, 700ms);
@@ -427,7 +427,7 @@ TEST_P(Vulkan_api, A_lost_device_ends_all_waits) {
   std::this_thread::sleep_for(10ms);
   api_->lose("unplugged");
   waiter.join();
-  EXPECT_LT(progress.ended, number);  // the waiter did not stay for the work
+  EXPECT_LT(progress.ended, number);  // the waiter did not wait for the work
   ASSERT_TRUE(progress.failure);
   EXPECT_EQ(progress.failure->code, Errc::device_failure);
   EXPECT_NE(progress.failure->message.find(api_->info().name), std::string::npos);
@@ -440,13 +440,13 @@ TEST_P(Vulkan_api, A_lost_device_ends_all_waits) {
   memory.reset();
 }
 
-TEST_P(Vulkan_api, Keeps_what_it_compiled_on_disk) {
+TEST_P(Vulkan_api, Caches_compiled_code_on_disk) {
   const auto files = [] { return std::distance(fs::directory_iterator(Surroundings::folder), {}); };
   const auto before = files();
   const std::string source = std::string("#version 450\n// ") + GetParam().name + "\nvoid main() {}\n";
   compile(source, 0, 0);
   EXPECT_EQ(files(), before + 1);
-  unsetenv("TESSERA_VALIDATE");  // which compiles always
+  unsetenv("TESSERA_VALIDATE");  // which always compiles
   const std::vector<std::uint32_t> words = compile::spirv(source, "again");
   setenv("TESSERA_VALIDATE", "1", 1);
   EXPECT_EQ(words, compile::spirv(source, "again"));

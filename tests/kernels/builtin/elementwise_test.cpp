@@ -77,7 +77,7 @@ TYPED_TEST(ElementwiseInteger, Arithmetic_wraps_around) {
   EXPECT_EQ(run<T>("pow", {make<T>({2}), make<T>({100})}, {1}), std::vector<T>{0});
 }
 
-TYPED_TEST(ElementwiseInteger, Division_goes_towards_zero_and_by_zero_gives_zero) {
+TYPED_TEST(ElementwiseInteger, Division_rounds_towards_zero_and_by_zero_is_zero) {
   using T = TypeParam;
   EXPECT_EQ(run<T>("div", {make<T>({7, 8, 9}), make<T>({2, 0, 5})}, {3}), (std::vector<T>{3, 0, 1}));
 }
@@ -100,7 +100,7 @@ TYPED_TEST(ElementwiseFloat, NaN_stays) {
   expect_near(run<T>("div", {make<T>({1, -1, 0}), make<T>({0, 0, 0})}, {3}), {infinity, -infinity, nan});
 }
 
-TYPED_TEST(ElementwiseFloat, Relu_with_slope_zero_gives_plus_zero) {
+TYPED_TEST(ElementwiseFloat, Relu_with_slope_zero_is_plus_zero) {
   using T = TypeParam;
   const std::vector<T> result = run<T>("relu", {make<T>({-Limits<T>::infinity(), -1, 2})}, {3});
   EXPECT_EQ(result, (std::vector<T>{0, 0, 2}));
@@ -189,7 +189,7 @@ TYPED_TEST(ElementwiseInteger, Clamp_rounds_its_bounds_inward) {
   EXPECT_EQ(run<T>("clamp", {make<T>({0, 1, 2, 3})}, {4}, {{"min", 0.1}, {"max", 2.9}}), (std::vector<T>{1, 1, 2, 2}));
 }
 
-TEST(ElementwiseCast, Goes_towards_zero_and_saturates) {
+TEST(ElementwiseCast, Truncates_and_saturates) {
   const Buffer x = make<float>({1.9F, -1.9F, 1e10F, -1e10F, static_cast<float>(nan)});
   EXPECT_EQ(run<std::uint8_t>("cast", {x}, {5}), (std::vector<std::uint8_t>{1, 0, 255, 0, 0}));
   EXPECT_EQ(run<std::int32_t>("cast", {x}, {5}), (std::vector<std::int32_t>{1, -1, INT32_MAX, INT32_MIN, 0}));
@@ -215,7 +215,7 @@ TYPED_TEST(ElementwiseInteger, Fill_saturates) {
   EXPECT_EQ(run<T>("fill", {}, {1}, {{"value", nan}}), std::vector<T>{0});
 }
 
-TEST(ElementwiseErrors, Types_must_be_the_outputs) {
+TEST(ElementwiseErrors, Types_must_match_the_output) {
   const Buffer x = make_empty({4}), whole = make_empty({4}, s32);
   expect_error(Errc::dtype_mismatch, "[elementwise_add] input 1 (b) must be f32[4] like the output, got s32[4]",
                [&] { run<float>("add", {x, whole}, {4}); });
@@ -227,7 +227,7 @@ TEST(ElementwiseErrors, Types_must_be_the_outputs) {
   }
 }
 
-TEST(ElementwiseErrors, The_output_is_the_inputs_together) {
+TEST(ElementwiseErrors, The_output_has_the_broadcast_shape) {
   const Buffer row = make_empty({3}), matrix = make_empty({2, 3}), one = make_empty({1});
   expect_error(Errc::shape_mismatch, "[elementwise_mul] output must be f32[3]",
                [&] { run<float>("mul", {row, one}, {2, 3}); });

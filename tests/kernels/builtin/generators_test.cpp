@@ -21,16 +21,16 @@ using test::Limits;
 using test::run;
 
 template <class T>
-class Making : public ::testing::Test {};
-TYPED_TEST_SUITE(Making, test::EveryType);
+class Generators : public ::testing::Test {};
+TYPED_TEST_SUITE(Generators, test::EveryType);
 template <class T>
-class MakingInteger : public ::testing::Test {};
-TYPED_TEST_SUITE(MakingInteger, test::IntegerTypes);
+class IntegerGenerators : public ::testing::Test {};
+TYPED_TEST_SUITE(IntegerGenerators, test::IntegerTypes);
 template <class T>
 class Random : public ::testing::Test {};
 TYPED_TEST_SUITE(Random, test::FloatTypes);
 
-TYPED_TEST(Making, Arange) {
+TYPED_TEST(Generators, Arange) {
   using T = TypeParam;
   using List = std::vector<T>;
   EXPECT_EQ(run<T>("arange", {}, {2, 3}), (List{0, 1, 2, 3, 4, 5}));
@@ -41,7 +41,7 @@ TYPED_TEST(Making, Arange) {
   EXPECT_EQ(halves, (std::is_integral_v<T> ? List{0, 1, 1, 2} : List{0, static_cast<T>(0.5), 1, static_cast<T>(1.5)}));
 }
 
-TYPED_TEST(MakingInteger, Arange_saturates) {
+TYPED_TEST(IntegerGenerators, Arange_saturates) {
   using T = TypeParam;
   constexpr T greatest = Limits<T>::max();
   EXPECT_EQ(run<T>("arange", {}, {2}, {{"start", 0.5}, {"step", 1e30}}), (std::vector<T>{1, greatest}));
@@ -50,8 +50,8 @@ TYPED_TEST(MakingInteger, Arange_saturates) {
             (std::vector<T>{static_cast<T>(greatest - 1), greatest, greatest}));
 }
 
-// Around the end of what 32 bits hold, where it is computed in other ways.
-TYPED_TEST(Making, Arange_is_the_same_at_any_width) {
+// Around the limits of 32 bits, where it is computed differently.
+TYPED_TEST(Generators, Arange_is_the_same_at_any_width) {
   using T = TypeParam;
   constexpr std::int64_t limit = INT32_MAX;
   for (const std::int64_t start :
@@ -131,7 +131,7 @@ std::vector<double> uniform_numbers(std::size_t count, std::uint64_t seed) {
   return numbers;
 }
 
-TEST(Uniform, Knows_the_published_answer) {
+TEST(Uniform, Matches_the_published_answer) {
   EXPECT_EQ(philox(0, 0), (std::array<std::uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   const std::vector<float> numbers = run<float>("uniform", {}, {4});
   EXPECT_EQ(numbers,
@@ -163,7 +163,7 @@ TYPED_TEST(Random, Uniform_never_reaches_its_end) {
   }
 }
 
-TEST(Uniform, Refuses_ends_that_are_none) {
+TEST(Uniform, Refuses_invalid_bounds) {
   const auto with = [](double min, double max) {
     return [=] { run<float>("uniform", {}, {4}, {{"min", min}, {"max", max}}); };
   };
@@ -173,7 +173,7 @@ TEST(Uniform, Refuses_ends_that_are_none) {
   expect_error(Errc::invalid_parameter, "[uniform] parameter 'min' must be a finite f32, got nan",
                with(std::nan(""), 1));
   expect_error(Errc::invalid_parameter, "[uniform] parameter 'min' must be a finite f32", with(-1e39, 0));
-  expect_error(Errc::invalid_parameter, "a finite f32 away from it", with(-3e38, 3e38));
+  expect_error(Errc::invalid_parameter, "a finite f32 above it", with(-3e38, 3e38));
   expect_error(Errc::invalid_parameter, "[randn] parameter 'std' must be at least 0, got -1",
                [] { run<float>("randn", {}, {4}, {{"std", -1}}); });
 }
@@ -202,7 +202,7 @@ TYPED_TEST(Random, Moments) {
   EXPECT_NEAR(squares / count, 1, 0.05);
 }
 
-TEST(Gradient, Rises_to_the_right_and_down) {
+TEST(Gradient, Increases_to_the_right_and_down) {
   using List = std::vector<std::uint8_t>;
   EXPECT_EQ(run<std::uint8_t>("generate_gradient", {}, {2, 3, 4}, {{"phase", 1.25}}),
             (List{0, 0,   64, 255, 128, 0,   64, 255, 255, 0,   64, 255,  //
@@ -224,7 +224,7 @@ TEST(Gradient, Is_exact) {
   }
 }
 
-TEST(MakingErrors, Types_and_shapes) {
+TEST(GeneratorErrors, Types_and_shapes) {
   expect_error(Errc::dtype_mismatch, "[uniform] output must be f32 or f64, got s32",
                [] { run<std::int32_t>("uniform", {}, {4}); });
   expect_error(Errc::dtype_mismatch, "[randn] output must be f32 or f64, got u8",

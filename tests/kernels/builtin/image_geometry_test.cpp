@@ -100,7 +100,7 @@ TEST(Resize, Bicubic) {
 
 TEST(Resize, ToAndFromNothing) {
   EXPECT_EQ((run<Byte>("resize", {0, 4}, {}, two)), U8{});
-  expect_error(Errc::shape_mismatch, "[resize] input 0 (x) has no pixels to make the output of: u8[0,2]",
+  expect_error(Errc::shape_mismatch, "[resize] input 0 (x) has no pixels: u8[0,2]",
                [] { run<Byte>("resize", {1, 1}, {}, Bytes{{0, 2}, {}}); });
 }
 

@@ -1,4 +1,4 @@
-// Reductions of long axes to few elements, which the CPU does in parts of the axis.
+// Reductions of long axes to few elements, which the CPU splits along the axis.
 #include <tessera/tessera.hpp>
 
 #include "compile/passes/split_reduction.hpp"
@@ -32,7 +32,7 @@ using test::run;
 using tile::Input;
 using tile::Output;
 
-// How long a part of an array is (driver/cpu/parts.cpp), and from how many of them on there are parts.
+// The length of a part (driver/cpu/split_reduction.cpp), and the minimum number of parts.
 template <class T>
 constexpr std::int64_t part = (std::int64_t{256} << 10) / static_cast<std::int64_t>(sizeof(T));
 constexpr std::int64_t least_parts = 16;
@@ -142,7 +142,7 @@ TYPED_TEST(LargeReductions, To_few_elements) {
   }
 }
 
-TYPED_TEST(LargeReductions, The_first_of_the_greatest_wherever_the_parts_begin) {
+TYPED_TEST(LargeReductions, The_first_maximum_wherever_parts_start) {
   using T = TypeParam;
   const std::int64_t count = 16 * part<T> + 77;
   EXPECT_EQ(run<std::int64_t>("argmax", {make<T>(std::vector<T>(count, 3))}, {})[0], 0);
@@ -204,7 +204,7 @@ float run_tile(const char* name, const std::vector<float>& x, const std::vector<
   return z.read<float>()[0];
 }
 
-TEST(LargeReductionsOf, Kernels_of_the_users) {
+TEST(LargeReductionsOf, User_kernels) {
   const std::int64_t count = 1'200'007;
   const std::vector<float> x = numbers<float>(count), y = numbers<float>(count, 7);
   double xy = 0, xx = 0, yy = 0;
@@ -222,7 +222,7 @@ TEST(LargeReductionsOf, Kernels_of_the_users) {
   EXPECT_NEAR(run_tile("large_cosine", x, y, cosine), xy / std::sqrt(xx * yy), 2e-6);
   const auto product = [](const Tile& a, const Tile& b) { return tile::reduce_product(1 + (a - b) * 1e-7F, 0); };
   EXPECT_NEAR(run_tile("large_product", x, x, product), 1, 1e-6);
-  // The second is shorter: beyond its end there are zeros.
+  // The second is shorter, and reads zeros beyond its end.
   const std::vector<float> shorter(y.begin(), y.begin() + 1'000'001);
   const auto sum = [](const Tile&, const Tile& b) { return tile::reduce_sum(b, 0); };
   EXPECT_NEAR(run_tile("large_shorter", x, shorter, sum), Expected<float>(shorter, 0, 1'000'001, 1).exact, 1);
@@ -240,7 +240,7 @@ TEST(LargeReductionsOf, Sums_of_rows) {
   EXPECT_EQ(z.read<std::int64_t>()[0], 7000);
 }
 
-TEST(LargeReductionsOf, What_a_stage_before_computes) {
+TEST(LargeReductionsOf, Results_of_an_earlier_stage) {
   const std::int64_t count = 2'000'003;
   const std::vector<float> values = numbers<float>(count);
   const Buffer x = make<float>(values), z = cpu().zeros({}), place = cpu().zeros({}, s64);
@@ -263,7 +263,7 @@ std::uint32_t sum_bits(const Device& device, const Buffer& x) {
   return std::bit_cast<std::uint32_t>(z.read<float>()[0]);
 }
 
-TEST(LargeReductionsOf, The_same_bits_whoever_computes_them) {
+TEST(LargeReductionsOf, The_same_bits_on_any_thread) {
   const Device device = Device::open("cpu");
   const std::vector<float> values = numbers<float>(3'000'017);
   const Buffer x = device.buffer<float>(values);
@@ -312,7 +312,7 @@ TEST(LargeReductionsOf, Cancelled_while_they_run) {
   EXPECT_EQ(sum_bits(device, x), bits);
 }
 
-TEST(LargeReductionsOf, Failures_of_pieces_are_the_commands) {
+TEST(LargeReductionsOf, A_failing_piece_fails_the_command) {
   SimulationOptions options{.workers = 2};
   options.faults = {{.command = 1, .kind = InjectedFault::Kind::fail}};
   const Device device = Device::simulated(options);
@@ -329,7 +329,7 @@ ir::Program traced(const test::Dims& output, const std::function<void()>& body) 
   return test::Interpreted().input<float>({7, 5}, std::vector<float>(35)).program<float>(output, body);
 }
 
-TEST(InParts, What_can_be_done_in_parts) {
+TEST(SplitReduction, Programs_that_can_be_split) {
   const auto x = [] { return Input(0).load({Output().tile_dim(0), Input(0).dim(1)}, {0, 0}); };
   const auto can = [&](const test::Dims& output, const std::function<void()>& body) {
     const ir::Program program = traced(output, body);
@@ -343,7 +343,7 @@ TEST(InParts, What_can_be_done_in_parts) {
   EXPECT_EQ(can({7, 1}, [&] { Output().store(reduce_sum(x(), 1) / cast<float>(Input(0).dim(1))); }), 1);
   EXPECT_EQ(can({7, 1}, [&] { Output().store(reduce_sum(x(), 1) + reduce_max(x(), 1)); }), 2);
   EXPECT_EQ(can({7}, [&] { Output().store(tile::reshape(reduce_max(x(), 1), {Output().tile_dim(0)})); }), 1);
-  // No reduction; one that each part would do as a whole; one along the output itself.
+  // No reduction; one that each part would have to do in full; one along the output itself.
   EXPECT_EQ(can({7, 5}, [&] { Output().store(load_like(Input(0), Output())); }), 0);
   EXPECT_EQ(can({7, 1}, [&] { Output().store(reduce_sum(x() - reduce_max(x(), 1), 1)); }), 0);
   EXPECT_EQ(can({7, 5},
@@ -354,7 +354,7 @@ TEST(InParts, What_can_be_done_in_parts) {
             0);
 }
 
-TEST(InParts, Only_where_there_is_much_to_reduce_to_few) {
+TEST(SplitReduction, Only_long_reductions_to_few_elements_are_split) {
   const auto driver = driver::make_cpu_driver();
   const ir::Program program =
       traced({7, 1}, [] { Output().store(reduce_sum(tile::load_lines(Input(0), Output(), 1), 1)); });

@@ -71,7 +71,7 @@ TYPED_TEST(Linear, Matmul_of_nothing) {
 
 TYPED_TEST(Linear, Matmul_of_odd_sizes) {
   using T = TypeParam;
-  // Rows of ones times a column of ones: each sum is k, which is no multiple of any tile.
+  // Rows of ones times a column of ones: each sum is k, which is not a multiple of any tile.
   constexpr std::int64_t m = 67, k = 71, n = 19;
   const Buffer a = make<T>(std::vector<T>(m * k, 1), {m, k}), b = make<T>(std::vector<T>(k * n, 1), {k, n});
   EXPECT_EQ(run<T>("matmul", {a, b}, {m, n}), std::vector<T>(m * n, k));
@@ -98,7 +98,7 @@ TYPED_TEST(Linear, Transpose) {
   EXPECT_EQ(run<T>("transpose", {counting<T>({1, 2, 1, 2})}, {2, 1, 2, 1}), (List{1, 3, 2, 4}));
 }
 
-// Axes are merged and left out behind the scenes: every order, with extents of 1 anywhere.
+// The kernel merges and drops axes: every order, with extents of 1 anywhere.
 TEST(Transpose, Every_order_of_five_axes) {
   const std::vector<std::int64_t> dims = {2, 1, 3, 1, 2};
   const Buffer x = counting<std::int32_t>(Shape(dims), 0);
@@ -218,7 +218,7 @@ TEST(LinearErrors, Matmul) {
     run<float>("matmul", {x, y}, shape);
   };
   expect_error(Errc::shape_mismatch,
-               "[matmul] input 1 (b) must have 3 rows, as many as input 0 has columns, got f32[2,3]",
+               "[matmul] input 1 (b) must have 3 rows, the number of columns of input 0, got f32[2,3]",
                [&] { matmul(a, a, {2, 3}); });
   expect_error(Errc::shape_mismatch, "[matmul] output must be f32[2,4], got f32[4,2]", [&] { matmul(a, b, {4, 2}); });
   expect_error(Errc::shape_mismatch, "[matmul] input 0 (a) must have rank 2 to 8, got f32[3]",
@@ -242,7 +242,7 @@ TEST(LinearErrors, Transpose) {
                [&] { run<float>("transpose", {x}, {2, 3}); });
   for (const Value& perm : {Value(0, 0), Value(0, 2), Value::list(0), Value(1, 0, 2)}) {
     expect_error(Errc::invalid_parameter,
-                 "[transpose] parameter 'perm' must name each axis from 0 to 1 once, got " + to_string(perm),
+                 "[transpose] parameter 'perm' must contain each axis from 0 to 1 once, got " + to_string(perm),
                  [&] { transpose({3, 2}, perm); });
   }
   expect_error(Errc::invalid_parameter, "[transpose] parameter 'perm' must be", [&] { transpose({3, 2}, {-1, 0}); });
@@ -259,11 +259,14 @@ TEST(LinearErrors, Conv2d) {
                [&] { conv({x, w}, {1, 2, 5, 5}); });
   expect_error(Errc::shape_mismatch, "[conv2d] input 0 (x) must have rank 4, got f32[4]",
                [&] { conv({make_empty({4}), w}, {1, 2, 3, 3}); });
-  expect_error(Errc::shape_mismatch, "input 0 (x) must have a multiple of 3 channels, the groups, got f32[1,4,5,5]",
+  expect_error(Errc::shape_mismatch,
+               "input 0 (x) must have a multiple of 3 channels, the number of groups, got f32[1,4,5,5]",
                [&] { conv({x, w}, {1, 2, 3, 3}, {{"groups", 3}}); });
-  expect_error(Errc::shape_mismatch, "input 1 (w) must have a multiple of 4 outputs, the groups, got f32[2,4,3,3]",
+  expect_error(Errc::shape_mismatch,
+               "input 1 (w) must have a multiple of 4 outputs, the number of groups, got f32[2,4,3,3]",
                [&] { conv({x, w}, {1, 2, 3, 3}, {{"groups", 4}}); });
-  expect_error(Errc::shape_mismatch, "input 1 (w) must have 2 channels, those of input 0 in a group, got f32[2,4,3,3]",
+  expect_error(Errc::shape_mismatch,
+               "input 1 (w) must have 2 channels, as many as a group of input 0, got f32[2,4,3,3]",
                [&] { conv({x, w}, {1, 2, 3, 3}, {{"groups", 2}}); });
   expect_error(Errc::shape_mismatch, "input 1 (w) must have a window of at least [1,1], got f32[2,4,0,3]",
                [&] { conv({x, make_empty({2, 4, 0, 3})}, {1, 2, 3, 3}); });

@@ -66,8 +66,8 @@ TYPED_TEST(Reductions, Of_all_elements) {
   EXPECT_EQ(run<T>("reduce_sum", {make<T>({3, 4})}, {}), std::vector<T>{7});
 }
 
-// A row begins and ends anywhere in a vector of whatever width: each of its elements counts, once.
-TYPED_TEST(Reductions, Of_rows_that_begin_and_end_anywhere) {
+// A row may start and end anywhere in a vector of any width: each of its elements must count once.
+TYPED_TEST(Reductions, Of_rows_that_start_and_end_anywhere) {
   using T = TypeParam;
   constexpr std::int64_t rows = 7;
   for (const std::int64_t length : {1, 3, 7, 15, 16, 17, 31, 63, 65, 127, 129, 255, 256, 257, 1000, 1023, 1029, 2051}) {
@@ -76,7 +76,7 @@ TYPED_TEST(Reductions, Of_rows_that_begin_and_end_anywhere) {
     for (std::int64_t row = 0; row < rows; ++row) {
       T* const begin = values.data() + row * length;
       for (std::int64_t i = 0; i < length; ++i) begin[i] = static_cast<T>((i * 37 + row * 11) % 101 + 1);
-      // The greatest is the first and the least the last one, or the other way round.
+      // The maximum is first and the minimum last, or the other way round.
       begin[row % 2 == 0 ? 0 : length - 1] = 120;
       if (length > 1) begin[row % 2 == 0 ? length - 1 : 0] = 0;
       sums[static_cast<std::size_t>(row)] = std::accumulate(begin, begin + length, T{0});
@@ -115,7 +115,7 @@ TYPED_TEST(ReductionsInteger, Sums_wrap_around_and_means_do_not) {
   EXPECT_EQ(run<double>("reduce_mean", {make<T>({1, 2})}, {1}), std::vector<double>{1.5});
 }
 
-TYPED_TEST(Rows, Of_millions_are_summed_as_well_as_short_ones) {
+TYPED_TEST(Rows, Sums_of_millions_are_as_accurate_as_short_ones) {
   using T = TypeParam;
   constexpr std::int64_t count = 2'100'003;
   const std::vector<T> tenths(4 * count, T(0.1));
@@ -138,7 +138,7 @@ TEST(ReduceMean, Of_s64_is_exact) {
   EXPECT_EQ(mean({big + 1}), big + 1);
   EXPECT_EQ(mean({least, least + 2}), least + 1);
   EXPECT_EQ(mean({least, Limits<std::int64_t>::max()}), -1);  // -1/2
-  EXPECT_EQ(mean({1, 2}), 2);                                 // halves go away from zero
+  EXPECT_EQ(mean({1, 2}), 2);                                 // halves round away from zero
   EXPECT_EQ(mean({-1, -2}), -2);
   EXPECT_EQ(mean({-1, -1, -2}), -1);
   EXPECT_EQ(mean({5, 6, 6}), 6);
@@ -170,7 +170,7 @@ TEST(ReduceSum, May_have_a_wider_type) {
   EXPECT_EQ(run<double>("reduce_sum", {make<float>({0x1p24F, 1})}, {}), std::vector<double>{16777217});
 }
 
-TYPED_TEST(Rows, NaN_is_the_greatest_and_the_least) {
+TYPED_TEST(Rows, NaN_is_the_maximum_and_the_minimum) {
   using T = TypeParam;
   const Buffer x = make<T>({1, static_cast<T>(nan), 3, static_cast<T>(nan)});
   expect_near(run<T>("reduce_max", {x}, {}), {nan});

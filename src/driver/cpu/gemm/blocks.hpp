@@ -1,4 +1,4 @@
-// The loops around the tiles. Included by the engine_*.cpp; see kernel.hpp.
+// The loops around the tiles. Included by engine_*.cpp; see kernel.hpp.
 #pragma once
 
 #include "driver/cpu/gemm/kernel.hpp"
@@ -6,18 +6,19 @@
 namespace tessera::driver::cpu {
 namespace {
 
-// A panel of b: tile_columns of it, `max_depth` rows at a time. Deep panels read and write c less often. Where they are
-// more than the L1 cache holds they come from the L2 cache, in the order in which they lie there. 64 KiB on a Xeon with
-// AVX-512: 1024 by 1024 by 1024 at 360 GFLOP/s on two cores, with 48 KiB 345, with 24 KiB 315. On Zen 3, which has less
-// of both caches, 24 KiB: with 16 it was 2 to 4 % slower.
+// A panel of b has tile_columns columns and up to `max_depth` rows. Deep panels read and write c less often; where they
+// exceed the L1 cache they stream from the L2 cache. 64 KiB on a Xeon with AVX-512: 1024 by 1024 by 1024 at 360 GFLOP/s
+// on two cores, with 48 KiB 345, with 24 KiB 315. On Zen 3, whose caches are smaller, 24 KiB: with 16 it was 2 to 4 %
+// slower.
 constexpr Index panel_bytes = (vector_bytes == 64 ? Index{64} : Index{24}) << 10;
 template <class Kind>
 constexpr Index max_depth = panel_bytes / (tile_columns<Kind> * Index{sizeof(typename Kind::Packed)});
 
-// The panels that all rows of a pass by stay in the L2 cache: of 2 MiB on processors with AVX-512, 512 KiB on others.
+// The panels that all rows of a are multiplied with stay in the L2 cache: 2 MiB on processors with AVX-512, 512 KiB on
+// others.
 constexpr Index max_panels = ((vector_bytes == 64 ? Index{512} : Index{240}) << 10) / panel_bytes;
 
-// Between packed rows of a: without it all rows of a tile would be in the same bank of the L1 cache.
+// Padding between packed rows of a: without it all rows of a tile would map to the same bank of the L1 cache.
 template <class Kind>
 constexpr Index row_gap = Index{64} / sizeof(typename Kind::Packed);
 
@@ -28,11 +29,11 @@ template <class V, std::size_t... lane>
   high = __builtin_shufflevector(a, b, (lanes / 2 + lane / 2 + lane % 2 * lanes)...);
 }
 
-// Whether elements are packed as they are.
+// Whether elements are packed without conversion.
 template <class Kind>
 constexpr bool is_copied = sizeof(typename Kind::Packed) == sizeof(typename Kind::Element);
 
-// Packs rows [k, k + depth) and columns [j, j + columns) of b, filled up with zeros to tile_columns.
+// Packs rows [k, k + depth) and columns [j, j + columns) of b, padded with zeros to tile_columns.
 template <class Kind>
 struct FromMatrix {
   using Element = typename Kind::Element;
@@ -44,7 +45,7 @@ struct FromMatrix {
   Index row;
   Index column;
 
-  // Rows from k on and columns from j on, if they can be multiplied where they are; otherwise null.
+  // Rows from k on and columns from j on, if they can be used in place; otherwise null.
   RightInPlace<Kind> in_place(Index k, Index j) const {
     if constexpr (is_copied<Kind>) {
       if (column == 1) return {reinterpret_cast<const Packed*>(data) + k * row + j, row};
@@ -71,7 +72,7 @@ struct FromMatrix {
     }
   }
 
-  // A square of lanes by lanes, by shuffling it like cards: each round interleaves its upper half with its lower one.
+  // Transposes a square of lanes by lanes: each round interleaves its upper half with its lower half.
   void transpose(Packed* to, const Element* from) const {
     using V = typename Kind::V;
     V square[lanes];
@@ -117,7 +118,7 @@ Left<Kind> pack_rows(const Matrix& a, Index i, Index rows, Index k, Index depth,
   return {to, 1, Kind::rows};
 }
 
-// The same tile, where it is if that can be: packing it gains nothing.
+// The same tile, in place if possible: packing it would gain nothing.
 template <class Kind>
 Left<Kind> rows_of(const Matrix& a, Index i, Index rows, Index k, Index depth, typename Kind::Packed* packed) {
   if constexpr (is_copied<Kind>) {
@@ -126,7 +127,7 @@ Left<Kind> rows_of(const Matrix& a, Index i, Index rows, Index k, Index depth, t
   return pack_rows<Kind>(a, i, rows, k, depth, packed);
 }
 
-// A tile of rows of a passes by all panels of b, which are packed when the first one does.
+// Multiplies each tile of rows of a with all panels of b, which are packed along with the first.
 template <class Kind, class Source>
 void multiply_block(const Block& block, const Source& b) {
   using Element = typename Kind::Element;

@@ -15,7 +15,7 @@ bool is_pointwise(const ConvAxis& axis) { return axis.kernel == 1 && axis.stride
 
 const Engine::Routines& routines(const Conv2d& conv) { return engine().routines[static_cast<std::size_t>(conv.dtype)]; }
 
-// One batch for each image and group: weights times windows.
+// One batch per image and group: weights times windows.
 struct Products {
   std::int64_t batches;
   std::int64_t m;

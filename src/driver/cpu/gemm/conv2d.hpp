@@ -9,7 +9,7 @@
 
 namespace tessera::driver::cpu {
 
-// One of the two directions of a convolution.
+// A convolution along one axis.
 struct ConvAxis {
   std::int64_t size = 0;    // of the image
   std::int64_t kernel = 1;  // weights
@@ -23,8 +23,8 @@ struct ConvAxis {
   }
 };
 
-// y[image, out, h, w] = bias[out] + the sum over the weights of x, everything row-major and without gaps:
-// x is images, channels, h, w; weights are outputs, channels / groups, kernels; bias may be null.
+// y[image, out, h, w] = bias[out] + the weighted sum of x. Everything is row-major and contiguous: x is [images,
+// channels, h, w], weights are [outputs, channels / groups, kernel h, kernel w]; bias may be null.
 struct Conv2d {
   DType dtype = DType::f32;
   std::int64_t images = 1;
@@ -39,7 +39,7 @@ struct Conv2d {
   std::byte* y = nullptr;
 };
 
-// As for Gemm.
+// Like those of Gemm.
 Cut cut(const Conv2d& conv, unsigned workers);
 void run_piece(const Conv2d& conv, const Cut& cut, std::int64_t piece);
 void for_each_part(const Conv2d& conv, const Cut& cut, std::int64_t piece,

@@ -19,28 +19,28 @@ struct Block {
   Matrix a;
   std::byte* c = nullptr;
   std::int64_t c_row = 0;
-  const std::byte* bias = nullptr;  // null, or what is added to each row
+  const std::byte* bias = nullptr;  // added to each row; may be null
 };
 
 // The pixels under the windows of one image and group as a matrix, which is never stored as a whole: row
-// (channel, i, j) has the pixel that weight (i, j) meets in each window, column (y, x) is the window of one output.
+// (channel, i, j) has the pixel under weight (i, j) of each window; column (y, x) is the window of one output.
 struct Windows {
   const Conv2d* conv = nullptr;
   const std::byte* image = nullptr;  // the group's first channel
   std::int64_t first = 0;            // the block's first column
 };
 
-// What is compiled for one instruction set, by DType.
+// The routines compiled for one instruction set, by DType.
 struct Engine {
   const char* name = nullptr;
   struct Routines {
-    std::int64_t rows = 0;  // of c that are computed at once, in registers
+    std::int64_t rows = 0;  // of c that are held in registers at once
     std::int64_t columns = 0;
     void (*multiply)(const Block& block, const Matrix& b) = nullptr;
-    // If all of c is one row. Not for a block of one row: floats must not depend on the cut.
+    // Used if all of c is one row, not for a block of one row: float results must not depend on how work is split.
     void (*multiply_row)(const Block& block, const Matrix& b) = nullptr;
     void (*convolve)(const Block& block, const Windows& windows) = nullptr;
-    // One input channel a group: rows [begin, end) of the output, counted over all images and channels.
+    // For one input channel per group: rows [begin, end) of the output, counted over all images and channels.
     void (*depthwise)(const Conv2d& conv, std::int64_t begin, std::int64_t end) = nullptr;
   };
   Routines routines[std::size(all_dtypes)];
@@ -52,20 +52,20 @@ extern const Engine avx2_engine;
 extern const Engine avx512_engine;
 #endif
 
-// Those that this processor can run, the best last.
+// The engines this processor can run, the best last.
 std::span<const Engine* const> engines();
-// The one in use: the best, unless a test chose another. Not to be changed while pieces run.
+// The engine in use: the best, unless a test chose another. Must not change while pieces run.
 const Engine& engine();
 void use_engine(const Engine& engine);
 
-// How to cut batches of m by n, when each element costs k products. is_a_in_rows: the elements of its rows lie side by
-// side, so that it can be read without being packed.
+// How to split batches of m by n where each element costs k products. is_a_in_rows: its rows are contiguous, so it can
+// be read without packing.
 Cut cut(const Engine::Routines& routines, std::int64_t batches, std::int64_t m, std::int64_t n, std::int64_t k,
         bool is_a_in_rows, unsigned workers);
-// Likewise, if a batch is never cut.
+// The same, without splitting batches.
 Cut cut_batches(std::int64_t batches, double batch_products, unsigned workers);
 
-// What a piece has to do: a rectangle of each of the batches [first, last).
+// The work of a piece: a rectangle of each of the batches [first, last).
 struct Part {
   Part(const Cut& cut, std::int64_t batches, std::int64_t m, std::int64_t n, std::int64_t piece);
 
@@ -77,8 +77,8 @@ struct Part {
   std::int64_t columns;
 };
 
-// Memory of the calling thread for packed operands, aligned to 4096 bytes; good until the next call. Kept for the next
-// one: engines never ask for more than a few MiB.
+// Thread-local memory for packed operands, aligned to 4096 bytes and valid until the next call. It is never shrunk:
+// engines need a few MiB at most.
 std::byte* scratch(std::size_t bytes);
 
 }  // namespace tessera::driver::cpu

@@ -1,4 +1,4 @@
-// The table of one engine. Included by the engine_*.cpp; see kernel.hpp.
+// The table of one engine. Included by engine_*.cpp; see kernel.hpp.
 #pragma once
 
 #include "driver/cpu/gemm/row.hpp"

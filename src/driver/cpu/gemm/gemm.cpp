@@ -10,23 +10,23 @@ namespace tessera::driver::cpu {
 
 namespace {
 
-// A piece has at least 2^19 products, some 10 µs in f32: enough to be worth handing over (1 µs), little enough that two
-// threads share a product of 128 by 128 by 128 (with one piece: half of the speed). And not more than 2^30 of them,
-// some 10 to 20 ms: then a cancelled command ends soon.
+// A piece has at least 2^19 products, about 10 µs in f32: enough to be worth handing to another thread (1 µs), and few
+// enough that two threads share 128 by 128 by 128 (with one piece: half the speed). And at most 2^30 products, 10 to
+// 20 ms, so that a cancelled command stops soon.
 constexpr double min_products = double{1 << 19};
 constexpr double max_products = double{1 << 30};
-// Pieces a worker, so that one who begins late or is interrupted leaves some to the others. Of one product only one:
-// each piece reads all of a (512 by 512 by 512 on two cores with AVX-512: 370 GFLOP/s in 2 pieces, 360 in 4). Of a long
-// one as many as of batches (1024 by 1024 by 1024 in 8: 350 GFLOP/s, in 16: 342).
+// Pieces per worker: several, so that a worker that starts late or is interrupted leaves some to the others. For a
+// single product just one, since each piece reads all of a (512 by 512 by 512 on two cores with AVX-512: 370 GFLOP/s in
+// 2 pieces, 360 in 4). For a long product as many as for batches (1024 by 1024 by 1024 in 8: 350 GFLOP/s, in 16: 342).
 constexpr std::int64_t pieces_per_worker = 4;
 constexpr double products_of_long_piece = double{1 << 26};
 
 std::int64_t quotient_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-// Elements of a that are few enough to be read by every piece, from the L2 or L3 cache.
+// Up to this many elements of a, every piece may read all of it from the L2 or L3 cache.
 constexpr double max_unpacked = double{1 << 18};
 
-// How many pieces there should be, so many of them a worker unless they are long.
+// The desired number of pieces: this many per worker, more if they would be too long.
 double wanted_pieces(double products, unsigned workers, std::int64_t per_worker) {
   const double worthwhile = std::min(products / min_products, double(workers) * double(per_worker));
   const double more = std::min(products / products_of_long_piece, double(workers) * pieces_per_worker);
@@ -54,15 +54,15 @@ Cut cut(const Engine::Routines& routines, std::int64_t batches, std::int64_t m, 
   cut.columns = n;
   const double wanted = std::ceil(wanted_pieces(batch_products * double(batches), workers, 1) / double(batches));
   if (wanted <= 1) return cut;
-  // Each part of the rows packs all of b, each part of the columns reads all of a: the cut with the least of both. A
-  // small a is read where it is, so cutting the columns alone packs nothing twice (256 by 256 by 256: 190 GFLOP/s on
-  // two cores, 166 if cut in 3 by 3).
+  // Each part of the rows packs all of b, each part of the columns reads all of a: choose the split with the least of
+  // both. A small a is read in place, so splitting the columns alone packs nothing twice (256 by 256 by 256: 190
+  // GFLOP/s on two cores, 166 if split 3 by 3).
   const std::int64_t row_tiles = quotient_up(m, routines.rows);
   const std::int64_t column_tiles = quotient_up(n, routines.columns);
   std::int64_t row_parts = 1;
   if (!is_a_in_rows || double(m) * double(k) > max_unpacked || wanted > double(column_tiles)) {
-    // Powers of two, so that the workers' shares stay even. Reading a in few columns' parts costs about half of packing
-    // it (1024 by 1024 by 1024 in 2 by 8: 88.5 GFLOP/s on a core, in 4 by 4: 87.5).
+    // Powers of two keep the workers' shares even. Reading a once per column part costs about half of packing it (1024
+    // by 1024 by 1024 in 2 by 8: 88.5 GFLOP/s on a core, in 4 by 4: 87.5).
     const double a_cost = is_a_in_rows ? 0.5 : 1;
     const auto packed = [&](std::int64_t rows) {
       return double(rows) * double(n) + wanted / double(rows) * double(m) * a_cost;
@@ -72,7 +72,7 @@ Cut cut(const Engine::Routines& routines, std::int64_t batches, std::int64_t m, 
   const auto column_parts = std::int64_t(std::clamp(wanted / double(row_parts), 1.0, double(column_tiles)));
   cut.columns = quotient_up(column_tiles, column_parts) * routines.columns;
   cut.column_parts = quotient_up(n, cut.columns);
-  // If there are too few columns for that, more parts of the rows.
+  // With too few columns for that, split the rows further.
   const auto more_parts = std::int64_t(std::clamp(wanted / double(cut.column_parts), 1.0, double(row_tiles)));
   cut.rows = quotient_up(row_tiles, more_parts) * routines.rows;
   cut.row_parts = quotient_up(m, cut.rows);
@@ -92,7 +92,7 @@ Part::Part(const Cut& cut, std::int64_t batches, std::int64_t m, std::int64_t n,
 
 namespace {
 
-// One column as one row, if the result lies side by side; the same product otherwise.
+// Transposes a product of one column to one row if the result is contiguous; otherwise returns it unchanged.
 Gemm row_first(Gemm gemm) {
   if (gemm.n != 1 || gemm.m == 1 || gemm.c_row != 1) return gemm;
   std::swap(gemm.m, gemm.n);

@@ -8,7 +8,7 @@
 
 namespace tessera::driver::cpu {
 
-// A matrix that is read, one a batch: element (i, j) of batch b is at b * batch + i * row + j * column. Strides count
+// An input matrix, one per batch: element (i, j) of batch b is at b * batch + i * row + j * column. Strides are in
 // elements and may have any value; 0 repeats.
 struct Matrix {
   const std::byte* data = nullptr;
@@ -17,8 +17,8 @@ struct Matrix {
   std::int64_t batch = 0;
 };
 
-// c = a * b, for every batch: a is m by k, b is k by n. The elements of a row of c lie side by side. Integers wrap
-// around; with k = 0 there are zeros.
+// c = a * b for every batch: a is m by k, b is k by n. Rows of c are contiguous. Integers wrap around; with k = 0 the
+// result is zero.
 struct Gemm {
   DType dtype = DType::f32;
   std::int64_t batches = 1;
@@ -32,8 +32,8 @@ struct Gemm {
   std::int64_t c_batch = 0;
 };
 
-// How work is cut into pieces: rectangles of c, or several whole batches. Never along k: each element's sum is added up
-// in the same order however the work is cut, so the result does not depend on it.
+// How work is split into pieces: rectangles of c, or several whole batches. Never along k, so that each sum is added in
+// the same order and the result does not depend on the split.
 struct Cut {
   std::int64_t rows = 0;     // of a piece, at most
   std::int64_t columns = 0;  // likewise
@@ -43,13 +43,13 @@ struct Cut {
   std::int64_t pieces = 1;
 };
 
-// The same for the same arguments in the same process.
+// Deterministic within a process.
 Cut cut(const Gemm& gemm, unsigned workers);
-// Pieces run in any order, at the same time, on any threads.
+// Pieces may run in any order, in parallel, on any threads.
 void run_piece(const Gemm& gemm, const Cut& cut, std::int64_t piece);
 
-// A rectangle of the result that a piece computes: parts of some rows; the batch, of a convolution the image, and in it
-// the rows, of a convolution the output channels.
+// A rectangle of the result that a piece computes. For a convolution, the batch is the image and rows are output
+// channels.
 struct ResultPart {
   std::int64_t batch = 0;
   std::int64_t row = 0;
@@ -57,7 +57,7 @@ struct ResultPart {
   std::int64_t column = 0;
   std::int64_t columns = 0;
 };
-// All of them. n must not be 1.
+// Calls f for each part of a piece. n must not be 1.
 void for_each_part(const Gemm& gemm, const Cut& cut, std::int64_t piece,
                    const std::function<void(const ResultPart&)>& f);
 

@@ -1,5 +1,5 @@
-// Included by the engine_*.cpp, each compiled for another instruction set. So nothing here may have external linkage,
-// and no function of the standard library may be used: the linker would keep one copy of it, for whatever processor.
+// Included by engine_*.cpp, each compiled for another instruction set. So nothing here may have external linkage, and
+// no function of the standard library may be used: the linker would keep one copy of it, compiled for any one of them.
 #pragma once
 
 #include "driver/cpu/gemm/engine.hpp"
@@ -20,8 +20,8 @@ constexpr Index smaller(Index a, Index b) { return a < b ? a : b; }
 constexpr Index larger(Index a, Index b) { return a > b ? a : b; }
 constexpr Index quotient_up(Index a, Index b) { return (a + b - 1) / b; }
 
-// A tile of c is held in registers: tile_rows by tile_vectors of them, beside which a row of b's panel and one value of
-// a must fit. 6 by 2 and 14 by 2 leave no register free, and need fewer loads than multiply-adds.
+// A tile of c is held in tile_rows by tile_vectors registers; a row of b's panel and one value of a must fit too. 6 by
+// 2 and 14 by 2 use all registers, and need fewer loads than multiply-adds.
 #if defined(__AVX512F__)
 constexpr int vector_bytes = 64;
 constexpr int tile_rows = 14;
@@ -40,15 +40,15 @@ constexpr int tile_rows = 6;
 constexpr int tile_vectors = 2;
 #endif
 
-// How many rows of b ahead are asked for. Of packed ones where they come from the L2 cache (blocks.hpp): 1 % of 1024 by
-// 1024 by 1024 with AVX-512; elsewhere they are in the L1 cache. Of those that are packed: 2 % of 512 by 512 by 512.
+// How many rows of b to prefetch. Packed rows, where they come from the L2 cache (blocks.hpp): gains 1 % for 1024 by
+// 1024 by 1024 with AVX-512; elsewhere they are in the L1 cache. Rows being packed: gains 2 % for 512 by 512 by 512.
 constexpr Index rows_ahead = vector_bytes == 64 ? 8 : 0;
 constexpr Index unpacked_rows_ahead = 16;
 
 template <class T, int lanes>
 struct VectorOf {
   using Type [[gnu::vector_size(lanes * sizeof(T))]] = T;
-  // In memory, aligned as an element is.
+  // Unaligned in memory.
   using Loose [[gnu::vector_size(lanes * sizeof(T)), gnu::aligned(alignof(T)), gnu::may_alias]] = T;
 };
 template <class T, int lanes>
@@ -72,8 +72,8 @@ template <class V, class T>
   return splat<V>(value, std::make_index_sequence<sizeof(V) / sizeof(T)>());
 }
 
-// How a type is multiplied. Element is what is in memory and Packed what is in panels; Right is a vector of b made
-// ready, Sum what products are added to. Signed integers are computed as unsigned ones, which wrap around.
+// How a type is multiplied. Element is the type in memory, Packed the type in panels; Right is a prepared vector of b,
+// Sum the accumulator. Signed integers are computed as unsigned ones, which wrap around.
 template <class T>
 struct Direct {
   using Element = T;
@@ -89,14 +89,14 @@ struct Direct {
   [[gnu::always_inline]] static V total(const Sum& sum) { return sum; }
 };
 
-// 8-bit integers are multiplied in 16-bit lanes, the narrowest that processors multiply: the low half is exact.
+// 8-bit integers are multiplied in 16-bit lanes, the narrowest that processors support: the low half is exact.
 struct Bytes : Direct<std::uint16_t> {
   using Element = std::uint8_t;
 };
 
 #if defined(__AVX2__) && !defined(__AVX512DQ__)
-// Without an instruction for 64-bit products: the low halves' product, and the two mixed products side by side in
-// 32-bit lanes, which are put together once at the end. 4 instructions instead of 8 for a multiply-add.
+// Without an instruction for 64-bit products: the product of the low halves, and the two mixed products side by side in
+// 32-bit lanes, which are combined once at the end. 4 instructions instead of 8 per multiply-add.
 struct Longs : Direct<std::uint64_t> {
   static constexpr int vectors = 1;  // a sum takes two registers
   using Halves = Vector<std::uint32_t, 2 * lanes>;
@@ -127,7 +127,7 @@ using Longs = Direct<std::uint64_t>;
 template <class Kind>
 constexpr Index tile_columns = Index{Kind::vectors} * Kind::lanes;
 
-// Where a tile reads a: value (i, k) is at i * row + k * step.
+// The part of a that a tile reads: value (i, k) is at i * row + k * step.
 template <class Kind>
 struct Left {
   const typename Kind::Packed* data;
@@ -135,24 +135,24 @@ struct Left {
   Index step;
 };
 
-// b where it is, its rows `row` apart.
+// b in place, with rows `row` apart.
 template <class Kind>
 struct RightInPlace {
   const typename Kind::Packed* data = nullptr;
   Index row = 0;
 };
 
-// Where a tile goes.
+// The destination of a tile.
 template <class Kind>
 struct Target {
   typename Kind::Element* c;
   Index row;
   Index columns;                       // up to tile_columns
-  bool is_first;                       // whether c holds nothing yet
-  const typename Kind::Element* bias;  // then added to each row, if not null
+  bool is_first;                       // whether c is uninitialised
+  const typename Kind::Element* bias;  // if not null, then added to each row
 };
 
-// The sums of a tile to where `to` points, through a function of the sum and its place.
+// Stores the sums of a tile at `to`, after applying a function of the sum and its position.
 template <class Kind, int rows, class Change>
 [[gnu::always_inline]] inline void store_sums(const typename Kind::Sum (&sums)[rows][Kind::vectors],
                                               typename Kind::Element* to, Index row, Change&& change) {
@@ -167,7 +167,7 @@ template <class Kind, int rows, class Change>
   }
 }
 
-// One test a tile, not one a vector: 256 by 256 by 256 took 1 % longer with those.
+// Tests once per tile, not per vector, which made 256 by 256 by 256 1 % slower.
 template <class Kind, int rows>
 [[gnu::always_inline]] inline void store_whole_tile(const typename Kind::Sum (&sums)[rows][Kind::vectors],
                                                     const Target<Kind>& target) {
@@ -200,15 +200,15 @@ template <class Kind, int rows>
   }
 }
 
-// A tile of up to tile_rows by tile_columns: `depth` columns of a times as many rows of b, which lie `b_row` apart. If
-// it packs, it leaves them in a panel.
+// Computes a tile of up to tile_rows by tile_columns: `depth` columns of a times as many rows of b, `b_row` apart. If
+// it packs, it also stores those rows in a panel.
 template <class Kind, int rows, bool packs>
 [[gnu::always_inline]] inline void compute_tile(const Left<Kind>& a, const typename Kind::Packed* b, Index b_row,
                                                 typename Kind::Packed* panel, Index depth, const Target<Kind>& target) {
   using V = typename Kind::V;
   constexpr Index ahead = packs ? unpacked_rows_ahead : rows_ahead;
   typename Kind::Sum sums[rows][Kind::vectors] = {};
-  // One pointer for three rows: the others are reached by addressing with the stride and twice the stride.
+  // One pointer per three rows; the others are addressed with the stride and twice the stride.
   constexpr int pointers = (rows + 2) / 3;
   const typename Kind::Packed* left[pointers];
   for (int p = 0; p < pointers; ++p) left[p] = a.data + Index{3} * p * a.row;
@@ -247,8 +247,8 @@ template <class Kind, int rows>
   compute_tile<Kind, rows, false>(a, b, tile_columns<Kind>, nullptr, depth, target);
 }
 
-// With b where it is, which is packed on the way: processors store while they multiply. 256 by 256 by 256 takes 4 %
-// less time than if it is packed before, 512 by 512 by 512 2 %. A whole tile.
+// With b in place, packing it along the way: processors store while they multiply. 256 by 256 by 256 takes 4 % less
+// time than with packing beforehand, 512 by 512 by 512 2 %. Only for full tiles.
 template <class Kind>
 [[gnu::noinline]] void multiply_and_pack(const Left<Kind>& a, const RightInPlace<Kind>& b, typename Kind::Packed* panel,
                                          Index depth, const Target<Kind>& target) {
@@ -258,7 +258,7 @@ template <class Kind>
 template <class Kind>
 using TileFunction = void (*)(const Left<Kind>&, const typename Kind::Packed*, Index, const Target<Kind>&);
 
-// By the number of rows less one.
+// Indexed by the number of rows minus one.
 template <class Kind, class Rows = std::make_integer_sequence<int, Kind::rows>>
 struct Tiles;
 template <class Kind, int... row>

@@ -1,5 +1,5 @@
-// One row times a matrix: bound by reading b, so b is read once, in order, and not packed. Included by the
-// engine_*.cpp; see kernel.hpp.
+// One row times a matrix. Memory-bound, so b is read once, in order, without packing. Included by engine_*.cpp; see
+// kernel.hpp.
 #pragma once
 
 #include "driver/cpu/gemm/kernel.hpp"
@@ -14,7 +14,7 @@ struct Row {
   using V = typename Kind::V;
   using Loaded = Vector<Element, Kind::lanes>;
   static constexpr int many = 4;
-  // Sums or values of a that stay in the L1 cache.
+  // How many sums or values of a stay in the L1 cache.
   static constexpr Index chunk = (Index{16} << 10) / Index{sizeof(Packed)};
 
   const Element* a;
@@ -26,7 +26,7 @@ struct Row {
   Index n;
   Index k;
 
-  // The elements of a row of b lie side by side: rows are added up, four at a time.
+  // Rows of b are contiguous: adds rows, four at a time.
   void add_rows() const {
     Packed sums[chunk];
     for (Index j = 0; j < n; j += chunk) {
@@ -55,7 +55,7 @@ struct Row {
     }
   }
 
-  // Those of a column do: one column after the other.
+  // Columns of b are contiguous: one column at a time.
   void add_columns() const {
     Packed values[chunk];
     for (Index j = 0; j < n; ++j) c[j] = 0;

@@ -1,4 +1,4 @@
-// Convolution on top of the products. Included by the engine_*.cpp; see kernel.hpp.
+// Convolution in terms of matrix products. Included by engine_*.cpp; see kernel.hpp.
 #pragma once
 
 #include "driver/cpu/gemm/blocks.hpp"
@@ -21,7 +21,7 @@ struct BitsOf<8> {
   using Type = std::uint64_t;
 };
 
-// Packs panels of the matrix that Windows describes, as FromMatrix does of one in memory.
+// Packs panels of the matrix that Windows describes, as FromMatrix does for a matrix in memory.
 template <class Kind>
 struct FromWindows {
   using Element = typename Kind::Element;
@@ -35,15 +35,15 @@ struct FromWindows {
 
   static RightInPlace<Kind> in_place(Index, Index) { return {}; }
 
-  // The windows of a panel's columns: where they begin, in the padded image and as an offset in a channel.
+  // Where the windows of a panel's columns start: in the padded image, and as an offset in a channel.
   struct Panel {
     Index top[width];
     Index left[width];
     Index offset[width];
     Index columns;
-    bool is_run;  // whether the offsets are consecutive: one load gets them all
+    bool is_run;  // whether the offsets are consecutive, so that one load gets them all
   };
-  // What one weight meets: the offset of each column and a mask that is 0 where that is in the padding.
+  // The pixels under one weight: the offset for each column, and a mask that is 0 in the padding.
   struct Tap {
     Index offset[width];
     Bits mask[width];
@@ -54,7 +54,7 @@ struct FromWindows {
     const Panel panel = panel_at(first + j, columns);
     const Index taps = conv.h.kernel * conv.w.kernel;
     const Index plane = conv.h.size * conv.w.size;
-    // A weight meets the same places in every channel, so these are found once for all channels.
+    // The offsets are the same in every channel, so they are computed once.
     for (Index t = 0; t < smaller(taps, depth); ++t) {
       const Index weight = (k + t) % taps;
       const Tap tap = tap_at(panel, weight / conv.w.kernel, weight % conv.w.kernel);
@@ -94,7 +94,7 @@ struct FromWindows {
       tap.mask[c] = is_inside ? static_cast<Bits>(-1) : Bits{0};
       tap.offset[c] = is_inside ? panel.offset[c] + down * conv.w.size + right : 0;
     }
-    // What the mask hides is loaded too, and must be in the channel.
+    // Masked pixels are loaded too, so their offset must be inside the channel.
     const Index begin = panel.offset[0] + down * conv.w.size + right;
     tap.is_run = panel.is_run && begin >= 0 && begin + width <= conv.h.size * conv.w.size;
     if (tap.is_run) tap.offset[0] = begin;
@@ -119,20 +119,20 @@ struct FromWindows {
   }
 };
 
-// Rows of an image, padded and with `stride` phases: the pixels that neighbouring outputs meet lie side by side, so all
-// strides are computed alike, and without looking at borders.
+// Rows of an image, padded and split into `stride` phases: the pixels for neighbouring outputs are adjacent, so all
+// strides are computed alike and without checking borders.
 template <class Kind>
 struct Band {
   using Element = typename Kind::Element;
   using Packed = typename Kind::Packed;
-  // Outputs of a row at a time.
+  // Outputs of a row computed at a time.
   static constexpr Index max_columns = 1024;
-  // What a band is in the L1 cache, if a row's windows fit.
+  // Bytes of a band in the L1 cache, if a row's windows fit.
   static constexpr Index bytes = Index{16} << 10;
 
   const Conv2d& conv;
-  Index phase;  // its length
-  Index line;   // of all phases
+  Index phase;  // length of a phase
+  Index line;   // length of all phases
   Index max_rows;
   Packed* data;
 
@@ -146,7 +146,7 @@ struct Band {
     data = reinterpret_cast<Packed*>(scratch(((max_rows - 1) * conv.h.stride + window) * line * sizeof(Packed)));
   }
 
-  // What the outputs [y, y + rows) need, from column x on.
+  // Loads the pixels that outputs [y, y + rows) need, from column x on.
   void pack(const Element* image, Index y, Index rows, Index x) const {
     const Index top = y * conv.h.stride - conv.h.padding;
     const Index lines = (rows - 1) * conv.h.stride + (conv.h.kernel - 1) * conv.h.dilation + 1;
@@ -155,7 +155,7 @@ struct Band {
       const bool is_inside = top + i >= 0 && top + i < conv.h.size;
       for (Index p = 0; p < conv.w.stride; ++p) {
         Packed* const to = data + i * line + p * phase;
-        // Those of its pixels that are not padding.
+        // The pixels that are not padding.
         const Index begin = is_inside ? limited(-(left + p)) : 0;
         const Index end = is_inside ? limited(conv.w.size - (left + p)) : 0;
         const Element* const from = image + (is_inside ? (top + i) * conv.w.size + left + p : 0);
@@ -165,7 +165,7 @@ struct Band {
       }
     }
   }
-  // The first index of a phase that is `distance` pixels away or more.
+  // The first index of a phase that is at least `distance` pixels away.
   Index limited(Index distance) const {
     return distance <= 0 ? 0 : smaller(phase, quotient_up(distance, conv.w.stride));
   }
@@ -194,7 +194,7 @@ struct Band {
   }
 
   void compute_row(Index row, Index columns, const Element* weights, Element bias, Element* to) const {
-    constexpr int many = 4;  // as many sums as hide the time that a multiply-add takes
+    constexpr int many = 4;  // independent sums, to hide the latency of a multiply-add
     Index x = 0;
     for (; x + many * Kind::lanes <= columns; x += many * Kind::lanes) {
       compute<many>(row, x, weights, bias, *reinterpret_cast<Element(*)[many * Kind::lanes]>(to + x));
@@ -207,7 +207,7 @@ struct Band {
   }
 };
 
-// Rows of the output, counted over all images and channels: of one channel, in bands.
+// Computes rows of the output, counted over all images and channels, channel by channel in bands.
 template <class Kind>
 void depthwise_rows(const Band<Kind>& band, Index channel, Index begin, Index end) {
   using Element = typename Kind::Element;

@@ -13,7 +13,7 @@ bool has_word(const char* words, const std::string& word) {
   return words && (' ' + std::string(words) + ' ').find(' ' + word + ' ') != std::string::npos;
 }
 
-// One for the process: EGL gives the same to everybody who asks, so that nobody may end it.
+// One per process: EGL returns the same display to every caller, so it must never be terminated.
 EGLDisplay display() {
   static EGLDisplay made = [] {
     const Functions& gl = *functions();
@@ -62,7 +62,7 @@ Found describe() {
     if (info.name.find(software) != std::string::npos) info.is_gpu = false;
   }
   info.version = text(GL_VERSION);
-  // OpenGL ES does not tell; its devices share the machine's memory nearly always.
+  // OpenGL ES does not report memory; its devices nearly always share the machine's.
   struct sysinfo system{};
   sysinfo(&system);
   info.memory = static_cast<std::size_t>(system.totalram) * system.mem_unit;
@@ -94,7 +94,7 @@ std::optional<Context> Context::make() {
   const char* extensions = gl->eglQueryString(display(), EGL_EXTENSIONS);
   if (!has_word(extensions, "EGL_KHR_surfaceless_context")) return {};
   const bool is_robust = has_word(extensions, "EGL_EXT_create_context_robustness") && gl->glGetGraphicsResetStatus;
-  // Where it is not told of resets, it is made without.
+  // Without reset notification if that is not supported.
   for (const bool robust : {true, false}) {
     if (robust && !is_robust) continue;
     const EGLint version[] = {EGL_CONTEXT_MAJOR_VERSION,
@@ -125,7 +125,7 @@ Context::~Context() {
 const std::optional<Found>& device() {
   static const std::optional<Found> found = [] {
     std::optional<Found> described;
-    // On a thread of its own: the caller's may have a context that is current.
+    // On a separate thread, since the caller's may have a current context.
     std::thread([&] {
       if (const auto context = Context::make()) described = describe();
     }).join();

@@ -12,10 +12,10 @@
 
 namespace tessera::driver::gpu::gles {
 
-// A context of OpenGL ES 3.1 without a window, current on the thread that made it, which alone may use and destroy it.
+// A windowless OpenGL ES 3.1 context, current on the thread that created it, which alone may use and destroy it.
 class Context {
  public:
-  // Empty where there is none.
+  // Empty if it cannot be created.
   static std::optional<Context> make();
   Context(Context&& other) noexcept;
   Context& operator=(Context&&) = delete;
@@ -32,16 +32,16 @@ class Context {
 
 struct Found {
   DeviceInfo info;
-  std::string driver;  // all that compiled code depends on
+  std::string driver;  // identifies everything that compiled code depends on
   std::size_t block_bytes = 0;
-  std::array<std::uint32_t, 2> most_groups = {};  // of a dispatch, along the first two axes
+  std::array<std::uint32_t, 2> most_groups = {};  // per dispatch, along the first two axes
   int group_invocations = 0;
   int shared_bytes = 0;
   int blocks = 0;
   bool has_binaries = false;
 };
 
-// What the machine had when it was asked for first.
+// The device found by the first call.
 const std::optional<Found>& device();
 
 }  // namespace tessera::driver::gpu::gles

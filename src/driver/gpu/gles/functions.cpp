@@ -27,7 +27,7 @@ bool find_all(void* egl, void* gl, Functions& table) {
 }  // namespace
 
 const Functions* functions() {
-  // They are never closed: drivers have threads and exit handlers.
+  // Never closed: drivers have threads and exit handlers.
   static const Functions* const opened = []() -> const Functions* {
     void* egl = dlopen("libEGL.so.1", RTLD_NOW | RTLD_LOCAL);
     void* gl = dlopen("libGLESv2.so.2", RTLD_NOW | RTLD_LOCAL);

@@ -6,7 +6,7 @@
 
 namespace tessera::driver::gpu::gles {
 
-// Of the extension KHR_robustness.
+// From the extension KHR_robustness.
 inline constexpr GLenum context_lost = 0x0507;
 using GetResetStatus = GLenum(GL_APIENTRY*)();
 
@@ -59,17 +59,17 @@ using GetResetStatus = GLenum(GL_APIENTRY*)();
   USE(glUnmapBuffer)                \
   USE(glUseProgram)
 
-// What is used of EGL and OpenGL ES. They are opened at run time, so that a program starts where there are none.
+// The EGL and OpenGL ES functions used. The libraries are opened at run time, so that programs start without them.
 struct Functions {
 #define TESSERA_MEMBER(name) decltype(&::name) name = nullptr;  // NOLINT(bugprone-macro-parentheses): a name
   TESSERA_EGL_FUNCTIONS(TESSERA_MEMBER)
   TESSERA_GLES_FUNCTIONS(TESSERA_MEMBER)
 #undef TESSERA_MEMBER
-  PFNEGLGETPLATFORMDISPLAYEXTPROC eglGetPlatformDisplayEXT = nullptr;  // null where EGL does not have it
+  PFNEGLGETPLATFORMDISPLAYEXTPROC eglGetPlatformDisplayEXT = nullptr;  // null if EGL lacks it
   GetResetStatus glGetGraphicsResetStatus = nullptr;                   // null without KHR_robustness
 };
 
-// Null where one of them is missing.
+// Null if one of them is missing.
 const Functions* functions();
 
 // "GL_OUT_OF_MEMORY".

@@ -16,8 +16,8 @@ constexpr int best_group = 128;
 
 GlesMemory& memory_of(Memory& memory) { return static_cast<GlesMemory&>(memory); }
 
-// A call by the names that OpenGL ES has for things: when the device is lost, modules and memory may go before the
-// worker comes to it.
+// A call in terms of OpenGL ES object names: when the device is lost, modules and memory may be destroyed before the
+// worker gets to it.
 struct Call {
   GLuint program;
   GLint location;
@@ -50,15 +50,15 @@ class GlesRecording final : public Recording {
   std::shared_ptr<const Calls> calls_;
 };
 
-// On the worker.
+// Runs on the worker.
 void put(const Calls& calls) {
   const Functions& gl = *functions();
-  // What shaders wrote is seen by other shaders, and by copies, only from here on.
+  // Makes writes of shaders visible to later shaders and copies.
   const auto barrier = [&] { gl.glMemoryBarrier(GL_SHADER_STORAGE_BARRIER_BIT | GL_BUFFER_UPDATE_BARRIER_BIT); };
   const Call* before = nullptr;
   for (const Call& call : calls) {
     if (call.waits && before) barrier();
-    // What is set again is checked again, which costs more than a small kernel.
+    // Skip redundant state changes: validating them costs more than a small kernel.
     if (!before || call.program != before->program) gl.glUseProgram(call.program);
     for (std::size_t i = 0; i < call.buffers.size(); ++i) {
       if (before && i < before->buffers.size() && call.buffers[i] == before->buffers[i]) continue;

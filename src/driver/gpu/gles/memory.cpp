@@ -9,14 +9,14 @@ namespace tessera::driver::gpu::gles {
 
 namespace {
 
-// Nobody else uses the memory, so that it need not wait for what the device does.
+// Nothing else uses the memory, so mapping need not wait for the device.
 constexpr GLbitfield writing = GL_MAP_WRITE_BIT | GL_MAP_INVALIDATE_RANGE_BIT | GL_MAP_UNSYNCHRONIZED_BIT;
 
 }  // namespace
 
 std::unique_ptr<Memory> GlesMemory::make(const std::shared_ptr<Worker>& worker, std::size_t bytes) {
   const Functions& gl = *functions();
-  // Shaders see whole words.
+  // Shaders access whole words.
   const std::size_t size = (std::max<std::size_t>(bytes, 1) + 3) / 4 * 4;
   GLuint object = 0;
   worker->completions().throw_if_lost();
@@ -35,7 +35,7 @@ std::unique_ptr<Memory> GlesMemory::make(const std::shared_ptr<Worker>& worker, 
   return object != 0 ? std::unique_ptr<Memory>(new GlesMemory(worker, object)) : nullptr;
 }
 
-// OpenGL ES itself keeps the object until nothing uses it.
+// OpenGL ES keeps the object until nothing uses it.
 GlesMemory::~GlesMemory() {
   worker_->post([object = object_] { functions()->glDeleteBuffers(1, &object); });
 }
@@ -50,7 +50,7 @@ void GlesMemory::with_mapping(std::size_t offset, std::size_t bytes, GLbitfield 
     void* address = gl.glMapBufferRange(GL_COPY_WRITE_BUFFER, static_cast<GLintptr>(offset),
                                         static_cast<GLsizeiptr>(bytes), access);
     if (address) use(static_cast<std::byte*>(address));
-    // False: the contents were damaged while they were mapped.
+    // False: the contents were corrupted while mapped.
     if (address && gl.glUnmapBuffer(GL_COPY_WRITE_BUFFER)) return;
     if (gl.glGetError() == GL_OUT_OF_MEMORY) {
       throw Error(Errc::out_of_memory, "the OpenGL ES device " + worker_->found().info.name + " cannot map a buffer");

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view format = "tessera gles 1\n";
 
-// What a compiler or linker said.
+// The log of a compiler or linker.
 std::string log_of(GLuint object, decltype(&glGetShaderiv) get, decltype(&glGetShaderInfoLog) get_log) {
   GLint size = 0;
   get(object, GL_INFO_LOG_LENGTH, &size);
@@ -32,7 +32,7 @@ bool is_linked(GLuint program) {
   return linked == GL_TRUE;
 }
 
-// Zero if the driver does not take it: it may have changed without a new version.
+// Zero if the driver rejects it: it may have changed without a new version number.
 GLuint from_binary(const std::vector<std::byte>& content) {
   const Functions& gl = *functions();
   GLenum kind = 0;
@@ -45,7 +45,7 @@ GLuint from_binary(const std::vector<std::byte>& content) {
   return 0;
 }
 
-// The kind of binary, and it; empty if the driver has none.
+// The binary, preceded by its format; empty if the driver provides none.
 std::vector<std::byte> binary_of(GLuint program) {
   const Functions& gl = *functions();
   GLint size = 0;
@@ -60,7 +60,7 @@ std::vector<std::byte> binary_of(GLuint program) {
   return content;
 }
 
-// Throws what the compiler says, as a text.
+// Throws an Error with the compiler's log.
 GLuint from_source(const std::string& source) {
   const Functions& gl = *functions();
   const GLuint shader = gl.glCreateShader(GL_COMPUTE_SHADER);
@@ -78,7 +78,7 @@ GLuint from_source(const std::string& source) {
   gl.glProgramParameteri(program, GL_PROGRAM_BINARY_RETRIEVABLE_HINT, GL_TRUE);
   gl.glAttachShader(program, shader);
   gl.glLinkProgram(program);
-  gl.glDeleteShader(shader);  // it lives as long as the program
+  gl.glDeleteShader(shader);  // the program keeps it alive
   if (is_linked(program)) return program;
   std::string log = log_of(program, gl.glGetProgramiv, gl.glGetProgramInfoLog);
   gl.glDeleteProgram(program);

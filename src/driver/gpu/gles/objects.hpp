@@ -12,7 +12,7 @@ namespace tessera::driver::gpu::gles {
 // A buffer object.
 class GlesMemory final : public Memory {
  public:
-  // Null: there is no more.
+  // Null if out of memory.
   static std::unique_ptr<Memory> make(const std::shared_ptr<Worker>& worker, std::size_t bytes);
   ~GlesMemory() override;
 
@@ -23,7 +23,7 @@ class GlesMemory final : public Memory {
 
  private:
   GlesMemory(std::shared_ptr<Worker> worker, GLuint object) : worker_(std::move(worker)), object_(object) {}
-  // Calls `use` on the worker with the address of these bytes.
+  // Calls `use` on the worker with the address of the mapped bytes.
   template <class F>
   void with_mapping(std::size_t offset, std::size_t bytes, GLbitfield access, F&& use);
 
@@ -31,14 +31,14 @@ class GlesMemory final : public Memory {
   GLuint object_;
 };
 
-// A program of one compute shader.
+// A program with one compute shader.
 class GlesModule final : public Module {
  public:
   GlesModule(std::shared_ptr<Worker> worker, const compile::gpu::Kernel& kernel, const std::string& name);
   ~GlesModule() override;
 
   GLuint program() const noexcept { return program_; }
-  // Of the arguments; -1 if it has none.
+  // Uniform location of the arguments; -1 if there are none.
   GLint location() const noexcept { return location_; }
 
  private:

@@ -13,13 +13,13 @@ namespace tessera::driver::gpu::gles {
 
 namespace {
 
-// How long a new job may have to wait while the thread waits for the device.
+// The longest a new job waits while the thread waits for the device.
 constexpr std::uint64_t wait_nanoseconds = 100'000;
 
 }  // namespace
 
 Worker::Worker(const Found& found) : found_(found) {
-  // Shared, as the thread that sets it leaves it later than the one that waits.
+  // Shared, since the worker may still use it when the waiter has returned.
   const auto has_context = std::make_shared<std::promise<bool>>();
   thread_ = std::thread([this, has_context] {
     const auto context = Context::make();
@@ -28,7 +28,8 @@ Worker::Worker(const Found& found) : found_(found) {
   });
   if (has_context->get_future().get()) return;
   thread_.join();
-  throw Error(Errc::device_failure, core::text("the OpenGL ES device ", found.info.name, " gives no context"));
+  throw Error(Errc::device_failure,
+              core::text("failed to create an EGL context for the OpenGL ES device ", found.info.name));
 }
 
 Worker::~Worker() {
@@ -98,7 +99,7 @@ void Worker::run(const Context& context) {
   for (const Fence& left : fences_) functions()->glDeleteSync(left.fence);
 }
 
-// Waits for a job if there is nothing else to do. False: there is none.
+// Waits for a job if there is nothing else to do. Returns whether there is one.
 bool Worker::take(std::function<void()>& job) {
   std::unique_lock lock(mutex_);
   if (fences_.empty() || (completions_.is_lost() && !is_stopping_)) {
@@ -120,17 +121,17 @@ void Worker::begin(const std::function<void()>& job, std::uint64_t number) {
   if (fence) {
     fences_.push_back({fence, number});
   } else {
-    lose("it gives no fence");
+    lose("glFenceSync failed");
   }
 }
 
-// Ends the submissions whose fences the device has passed, waiting that long for the first.
+// Completes the submissions whose fences have been signalled, waiting up to this long for the first.
 void Worker::retire(std::uint64_t nanoseconds) {
   const Functions& gl = *functions();
   while (!fences_.empty()) {
     const GLenum state = gl.glClientWaitSync(fences_.front().fence, 0, nanoseconds);
     if (state == GL_TIMEOUT_EXPIRED) return;
-    if (state == GL_WAIT_FAILED) lose("a fence cannot be waited for");
+    if (state == GL_WAIT_FAILED) lose("glClientWaitSync failed");
     look_for_errors();
     completions_.end(fences_.front().number);
     gl.glDeleteSync(fences_.front().fence);

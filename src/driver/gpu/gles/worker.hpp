@@ -14,12 +14,12 @@
 
 namespace tessera::driver::gpu::gles {
 
-// The thread that owns the context. Whoever wants something of OpenGL ES sends it a job; they are done in order.
+// The thread that owns the context. All OpenGL ES calls are jobs that it runs in order.
 class Worker {
  public:
-  // Throws Errc::device_failure if there is no context.
+  // Throws Errc::device_failure if the context cannot be created.
   explicit Worker(const Found& found);
-  // Does what was posted, and waits for it.
+  // Runs all posted jobs and waits for them.
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -28,11 +28,11 @@ class Worker {
   Completions& completions() noexcept { return completions_; }
   void lose(std::string_view why);
 
-  // Returns at once. The job must not throw.
+  // Does not wait. The job must not throw.
   void post(std::function<void()> job);
-  // Returns when the job is done, and throws the Error that it throws.
+  // Waits for the job and rethrows its Error.
   void call(const std::function<void()>& job);
-  // Returns at once with the submission's number; `job` puts its commands into the context.
+  // Returns the submission's number without waiting; `job` issues its commands.
   std::uint64_t submit(std::function<void()> job);
 
  private:
@@ -49,12 +49,12 @@ class Worker {
 
   const Found& found_;
   Completions completions_;
-  std::deque<Fence> fences_;  // of the thread alone
+  std::deque<Fence> fences_;  // used by the thread only
   bool reports_resets_ = false;
 
   std::mutex mutex_;
-  std::condition_variable changed_;   // for the thread
-  std::condition_variable answered_;  // for those whose job is done
+  std::condition_variable changed_;   // wakes the thread
+  std::condition_variable answered_;  // wakes waiters whose job is done
   std::deque<std::function<void()>> jobs_;
   bool is_stopping_ = false;
   std::thread thread_;

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What a driver says of a device that has crashed or is gone; it will not come back.
+// Errors that mean the device has crashed or is gone for good.
 bool is_loss(cl_int error) {
   switch (error) {
     case CL_DEVICE_NOT_AVAILABLE:
@@ -24,7 +24,7 @@ bool is_loss(cl_int error) {
   }
 }
 
-// Sharing all memory is right where there is only one: elsewhere the device would reach over the bus for it.
+// Shared memory pays only if host and device have the same memory: otherwise the device would access it over the bus.
 bool can_share_memory(const Found& found) {
   return found.is_version_2 && functions()->svm_allocate && functions()->svm_free && functions()->set_argument_svm &&
          value<cl_bool>(found.device, CL_DEVICE_HOST_UNIFIED_MEMORY) &&
@@ -45,9 +45,9 @@ Connection::Connection(const Found& found, bool shares_memory)
 }
 
 Connection::~Connection() {
-  // Kernels may still use what goes now, if the device was declared lost while it was not.
+  // If the device was declared lost but works, kernels may still use what is destroyed now.
   if (queue_) functions()->finish(queue_.get());
-  // Events are reported by the driver's threads, which must have left. A driver that reports none is not waited for.
+  // The driver's threads report events, and must have returned from that. Do not wait forever: they may never report.
   submissions_->close(Clock::now() + 1s);
 }
 
@@ -60,12 +60,12 @@ QueueObject Connection::make_queue(cl_command_queue_properties properties) {
 
 void Connection::check(cl_int error, std::string_view call) {
   if (error == CL_SUCCESS) return;
-  const std::string what = core::text(call, " gave ", error_name(error));
+  const std::string what = core::text(call, " returned ", error_name(error));
   if (is_out_of_memory(error)) {
-    throw Error(Errc::out_of_memory, core::text("the OpenCL device ", found_.info.name, " has no memory: ", what));
+    throw Error(Errc::out_of_memory, core::text("the OpenCL device ", found_.info.name, " is out of memory: ", what));
   }
   if (is_loss(error)) throw Error(lose(what));
-  throw Error(Errc::internal, core::text("the OpenCL device ", found_.info.name, " refused a call: ", what));
+  throw Error(Errc::internal, core::text("the OpenCL device ", found_.info.name, " failed: ", what));
 }
 
 core::FailurePtr Connection::lose(std::string_view why) { return submissions_->lose(why); }

@@ -12,7 +12,7 @@
 
 namespace tessera::driver::gpu::opencl {
 
-// A device in use: what all parts of its driver need. They share it, so that it goes last.
+// An open device. All parts of its driver share it, so that it is destroyed last.
 class Connection {
  public:
   Connection(const Found& found, bool shares_memory);
@@ -28,7 +28,8 @@ class Connection {
 
   Submissions& submissions() noexcept { return *submissions_; }
 
-  // Nothing, or Error: Errc::out_of_memory, Errc::internal, or Errc::device_failure, with which the device is lost.
+  // Throws if it is an error: Errc::out_of_memory, Errc::internal, or Errc::device_failure, which also marks the device
+  // as lost.
   void check(cl_int error, std::string_view call);
   core::FailurePtr lose(std::string_view why);
 
@@ -37,9 +38,9 @@ class Connection {
 
   const Found& found_;
   Context context_;
-  // Not in order where it can: submissions depend on nothing but what each of them says.
+  // Out of order if supported: submissions depend only on what they wait for explicitly.
   QueueObject queue_;
-  // Copies do not wait for kernels.
+  // A separate queue, so that copies do not wait for kernels.
   QueueObject transfers_;
   bool shares_memory_ = false;
   std::shared_ptr<Submissions> submissions_ = std::make_shared<Submissions>(found_.info.name);

@@ -13,14 +13,14 @@ struct Found {
   cl_device_id device = nullptr;
   cl_device_type type = 0;
   DeviceInfo info;
-  std::string driver;         // all that compiled code depends on
+  std::string driver;         // identifies everything that compiled code depends on
   bool is_version_2 = false;  // or later
 };
 
-// What the machine had when it was asked for first: GPUs, accelerators, then the others.
+// The devices found by the first call: GPUs, accelerators, then others.
 const std::vector<Found>& devices();
 
-// A value of the device's; zero if it does not know the question.
+// A device property; zero if the device does not support the query.
 template <class T>
 T value(cl_device_id device, cl_device_info question) {
   T answer{};

@@ -1,5 +1,7 @@
 #include "driver/gpu/opencl/functions.hpp"
 
+#include "core/environment.hpp"
+
 #include <cstdlib>
 #include <dlfcn.h>
 
@@ -92,13 +94,14 @@ constexpr Name names[] = {
 }  // namespace
 
 const Functions* functions() {
-  // It is never closed: implementations have threads that outlive what was made of them.
+  // Never closed: implementations have threads that outlive the objects created from them.
   static const Functions* const opened = []() -> const Functions* {
-    // PoCL 3.1 tells its compiler that the loops over work items can be vectorised, which is not always so: bicubic
-    // resize of u8 comes out wrong. A method that the user has chosen stays.
-    setenv("POCL_WORK_GROUP_METHOD", "loops", 0);
     void* library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library) return nullptr;
+    // By default PoCL 3.1 marks every loop over work items as vectorisable, which is not always true: it miscompiles
+    // bicubic resize of u8. Only the environment can change that, and PoCL reads it when it compiles. The user's choice
+    // wins.
+    core::set_default_environment("POCL_WORK_GROUP_METHOD", "loops");
     static Functions table;
     return find_all(library, table) ? &table : nullptr;
   }();

@@ -1,14 +1,14 @@
 #pragma once
 
 #define CL_TARGET_OPENCL_VERSION 300
-#define CL_USE_DEPRECATED_OPENCL_1_2_APIS  // clCreateCommandQueue, which all versions have
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS  // clCreateCommandQueue, available in all versions
 #include <CL/cl.h>
 #include <string>
 #include <utility>
 
 namespace tessera::driver::gpu::opencl {
 
-// What is used of OpenCL. It is opened at run time, so that a program starts where there is none.
+// The OpenCL functions used. The loader is opened at run time, so that programs start without it.
 struct Functions {
   decltype(&::clBuildProgram) build_program = nullptr;
   decltype(&::clCreateBuffer) create_buffer = nullptr;
@@ -41,25 +41,25 @@ struct Functions {
   decltype(&::clSetEventCallback) set_event_callback = nullptr;
   decltype(&::clSetKernelArg) set_argument = nullptr;
   decltype(&::clWaitForEvents) wait_for_events = nullptr;
-  // Of OpenCL 2.0; null where the loader is older.
+  // OpenCL 2.0; null if the loader is older.
   decltype(&::clSVMAlloc) svm_allocate = nullptr;
   decltype(&::clSVMFree) svm_free = nullptr;
   decltype(&::clSetKernelArgSVMPointer) set_argument_svm = nullptr;
 };
 
-// Null where OpenCL is missing.
+// Null if OpenCL is missing.
 const Functions* functions();
 
-// "CL_OUT_OF_RESOURCES"; "OpenCL error -9999" for what is not known.
+// "CL_OUT_OF_RESOURCES"; "OpenCL error -9999" for unknown codes.
 std::string error_name(cl_int error);
 
-// Whether a call failed for want of memory: it may work later. A command that ended with the last of these, though, has
+// Whether a call ran out of memory and may succeed later. But a command that finished with the last of these has
 // crashed.
 inline bool is_out_of_memory(cl_int error) {
   return error == CL_MEM_OBJECT_ALLOCATION_FAILURE || error == CL_OUT_OF_HOST_MEMORY || error == CL_OUT_OF_RESOURCES;
 }
 
-// Owns one of OpenCL's objects.
+// Owns an OpenCL object.
 template <class T, auto Release>
 class Owned {
  public:

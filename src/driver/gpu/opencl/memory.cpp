@@ -7,9 +7,9 @@ namespace tessera::driver::gpu::opencl {
 
 std::unique_ptr<Memory> OpenclMemory::make(const std::shared_ptr<Connection>& connection, std::size_t bytes) {
   std::unique_ptr<OpenclMemory> memory(new OpenclMemory(connection));
-  const std::size_t size = std::max<std::size_t>(bytes, 4);  // none is not allowed
+  const std::size_t size = std::max<std::size_t>(bytes, 4);  // 0 is not allowed
   if (connection->shares_memory()) {
-    // PoCL 3.1: upload of 1 MiB takes 30 µs, with clEnqueueWriteBuffer 55 and with a mapping 180.
+    // PoCL 3.1: uploading 1 MiB takes 30 µs, with clEnqueueWriteBuffer 55, with a mapping 180.
     memory->shared_ = static_cast<std::byte*>(
         functions()->svm_allocate(connection->context(), CL_MEM_READ_WRITE | CL_MEM_SVM_FINE_GRAIN_BUFFER, size, 64));
     return memory->shared_ ? std::move(memory) : nullptr;
@@ -17,7 +17,7 @@ std::unique_ptr<Memory> OpenclMemory::make(const std::shared_ptr<Connection>& co
   cl_int error = CL_SUCCESS;
   memory->object_ =
       MemoryObject(functions()->create_buffer(connection->context(), CL_MEM_READ_WRITE, size, nullptr, &error));
-  // The size is too large for any buffer, or for what is left.
+  // Too large for any buffer, or for the remaining memory.
   if (is_out_of_memory(error) || error == CL_INVALID_BUFFER_SIZE) return nullptr;
   connection->check(error, "clCreateBuffer");
   return memory;
@@ -25,7 +25,7 @@ std::unique_ptr<Memory> OpenclMemory::make(const std::shared_ptr<Connection>& co
 
 OpenclMemory::~OpenclMemory() {
   if (!shared_) return;
-  // Nobody waits for the kernels of a lost device, but they may run. OpenCL itself keeps other memory until they end.
+  // Kernels of a lost device are not waited for but may still run. OpenCL keeps other memory alive until they finish.
   if (connection_->submissions().is_lost()) functions()->finish(connection_->queue());
   functions()->svm_free(connection_->context(), shared_);
 }

@@ -8,10 +8,10 @@
 
 namespace tessera::driver::gpu::opencl {
 
-// Shared with the host, or else the device's own.
+// Memory shared with the host, or device-only memory.
 class OpenclMemory final : public Memory {
  public:
-  // Null: there is no more.
+  // Null if out of memory.
   static std::unique_ptr<Memory> make(const std::shared_ptr<Connection>& connection, std::size_t bytes);
   ~OpenclMemory() override;
 

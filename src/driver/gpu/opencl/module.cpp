@@ -17,8 +17,7 @@ namespace {
 
 constexpr std::string_view format = "tessera opencl 1\n";
 
-// PoCL links kernels with a child process, and aborts if it cannot wait for it: it cannot where SIGCHLD is ignored, as
-// in the Erlang VM.
+// PoCL links kernels in a child process, and aborts if it cannot wait for it, as where SIGCHLD is ignored (Erlang VM).
 void allow_children() {
   struct sigaction now{};
   if (sigaction(SIGCHLD, nullptr, &now) != 0 || now.sa_handler != SIG_IGN) return;
@@ -42,7 +41,7 @@ std::string build_log(cl_program program, cl_device_id device) {
   return log;
 }
 
-// Empty if the driver has none.
+// Empty if the driver provides none.
 std::vector<std::byte> binary_of(cl_program program) {
   std::size_t size = 0;
   if (functions()->get_program_info(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, nullptr) != CL_SUCCESS) {
@@ -57,7 +56,7 @@ std::vector<std::byte> binary_of(cl_program program) {
   return binary;
 }
 
-// Null if the driver does not take it: it may have changed without a new version.
+// Null if the driver rejects it: it may have changed without a new version number.
 ProgramObject from_binary(Connection& connection, std::span<const std::byte> binary, const std::string& options) {
   cl_device_id device = connection.found().device;
   const std::size_t size = binary.size();
@@ -88,12 +87,12 @@ ProgramObject from_source(Connection& connection, const std::string& source, con
   return program;
 }
 
-// PoCL 3.1, a kernel of one line: 800 ms from text, 38 from text that its own cache knows, 2 from a binary.
+// PoCL 3.1, a one-line kernel: 800 ms from source, 38 from source in its own cache, 2 from a binary.
 ProgramObject build(Connection& connection, const std::string& source, const std::string& name) {
   allow_children();
   const std::string options = options_for(connection.found().device);
   compile::DiskCache cache;
-  const char* method = std::getenv("POCL_WORK_GROUP_METHOD");  // a part of what is compiled
+  const char* method = std::getenv("POCL_WORK_GROUP_METHOD");  // affects the compiled code
   const std::string all =
       core::text(format, connection.found().driver, '\n', method ? method : "", '\n', options, '\n', source);
   const core::Hash128 key = core::hash128(std::as_bytes(std::span(all)));
@@ -101,7 +100,7 @@ ProgramObject build(Connection& connection, const std::string& source, const std
     if (ProgramObject program = from_binary(connection, *binary, options)) return program;
   }
   ProgramObject program = from_source(connection, source, options, name);
-  // To ask for it costs PoCL another 100 ms.
+  // Querying it costs PoCL another 100 ms.
   if (!compile::DiskCache::default_folder().empty()) {
     if (const auto binary = binary_of(program.get()); !binary.empty()) cache.store(key, binary);
   }
@@ -121,8 +120,9 @@ OpenclModule::OpenclModule(std::shared_ptr<Connection> connection, const compile
                                                         CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, nullptr),
                      "clGetKernelWorkGroupInfo");
   if (group_ > most) {
-    throw Error(Errc::invalid_kernel, core::text("[", name, "] has workgroups of ", group_, ", the OpenCL device ",
-                                                 connection_->found().info.name, " can run it with ", most));
+    throw Error(Errc::invalid_kernel,
+                core::text("[", name, "] has workgroups of ", group_, " invocations; the OpenCL device ",
+                           connection_->found().info.name, " supports at most ", most));
   }
 }
 

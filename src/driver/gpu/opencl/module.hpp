@@ -14,13 +14,13 @@ class OpenclModule final : public Module {
   OpenclModule(std::shared_ptr<Connection> connection, const compile::gpu::Kernel& kernel, const std::string& name);
 
   std::size_t group() const noexcept { return group_; }
-  // Calls `use` with a kernel whose arguments it may set: they belong to the kernel, so that only one thread may.
+  // Calls `use` with a kernel object whose arguments it may set, one thread at a time.
   template <class F>
   void with_kernel(F&& use) const {
     const std::scoped_lock lock(mutex_);
     use(kernel_.get());
   }
-  // One of the caller's own.
+  // A new kernel object for the caller.
   KernelObject make_kernel() const;
 
  private:

@@ -7,7 +7,8 @@
 
 namespace tessera::driver::gpu {
 
-// As open_opencl(number), which lets host and device share memory where that costs nothing; without, all is copied.
+// Like open_opencl(number), which shares memory between host and device where that is free. If not shares_memory, data
+// is always copied.
 std::unique_ptr<Api> open_opencl(std::size_t number, bool shares_memory);
 
 }  // namespace tessera::driver::gpu

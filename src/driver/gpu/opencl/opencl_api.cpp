@@ -14,7 +14,7 @@ namespace opencl {
 
 namespace {
 
-// Two wavefronts of a small GPU, one of a large one; for PoCL the size makes no difference.
+// Two wavefronts on a small GPU, one on a large one; on PoCL the size makes no difference.
 constexpr std::size_t best_group = 64;
 
 const OpenclModule& module_of(const Dispatch& call) { return static_cast<const OpenclModule&>(*call.module); }
@@ -31,12 +31,12 @@ void set_arguments(Connection& connection, cl_kernel kernel, const Dispatch& cal
       "clSetKernelArg");
 }
 
-// The calls of one submission on their way into the queue.
+// Enqueues the calls of one submission.
 class Batch {
  public:
   explicit Batch(Connection& connection) : connection_(connection) {}
   ~Batch() {
-    // Without an end, an error is on its way to the caller, who will reuse what the calls before use.
+    // Without end(), an error is propagating, and the caller will reuse the memory of the calls already enqueued.
     if (!last_.empty()) functions()->wait_for_events(static_cast<cl_uint>(last_.size()), last_.data());
     forget();
   }
@@ -56,7 +56,7 @@ class Batch {
     last_.push_back(event);
   }
 
-  // One event for the end of all.
+  // One event for the completion of all calls.
   Event end() {
     if (last_.size() > 1) {
       cl_event all = nullptr;
@@ -77,10 +77,10 @@ class Batch {
   }
 
   Connection& connection_;
-  std::vector<cl_event> last_;  // when these are over, so are all
+  std::vector<cl_event> last_;  // when these have finished, all have
 };
 
-// Kernels that have their arguments, so that submitting them sets none. PoCL 3.1's command buffers were slower.
+// Kernel objects with their arguments set, so that a submission sets none. PoCL 3.1's command buffers were slower.
 class OpenclRecording final : public Recording {
  public:
   OpenclRecording(Connection& connection, std::span<const Dispatch> calls) {
@@ -128,7 +128,7 @@ class OpenclApi final : public Api {
   const DeviceInfo& info() const override { return connection_->found().info; }
   const compile::gpu::Target& target() const override { return target_; }
   std::size_t most_buffer_bytes() const override { return most_buffer_bytes_; }
-  // Invocations are numbered by ints.
+  // Kernels number invocations with ints.
   std::uint32_t most_groups() const override {
     return static_cast<std::uint32_t>(std::numeric_limits<std::int32_t>::max() / target_.group);
   }
@@ -208,7 +208,8 @@ std::unique_ptr<Api> open_opencl(std::size_t number) { return open_opencl(number
 std::unique_ptr<Api> open_opencl(std::size_t number, bool shares_memory) {
   const auto& all = opencl::devices();
   if (number >= all.size()) {
-    throw Error(Errc::unknown_device, core::text("there is no OpenCL device ", number, ", there are ", all.size()));
+    throw Error(Errc::unknown_device,
+                core::text("there is no OpenCL device ", number, ": this machine has ", all.size()));
   }
   return std::make_unique<opencl::OpenclApi>(all[number], shares_memory);
 }

@@ -17,7 +17,7 @@ cl_int status_of(cl_event event) {
   const cl_int error =
       functions()->get_event_info(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, nullptr);
   if (error != CL_SUCCESS) return error;
-  // To be told is not enough to see what the command wrote: only waiting is a point of synchronisation.
+  // Querying the status does not make results visible: only waiting is a synchronisation point.
   if (status == CL_COMPLETE) return functions()->wait_for_events(1, &event);
   return status;
 }
@@ -27,31 +27,31 @@ cl_int status_of(cl_event event) {
 std::uint64_t Submissions::add(Event end) {
   const std::scoped_lock lock(mutex_);
   if (failure_) throw Error(failure_);
-  under_way_.push_back({std::move(end)});
-  changed_.notify_all();  // somebody may wait for a number that was not there
-  return ended_ + under_way_.size();
+  in_flight_.push_back({std::move(end)});
+  changed_.notify_all();  // a thread may be waiting for this number
+  return ended_ + in_flight_.size();
 }
 
-// Under the lock, as the others.
+// Requires the lock, as do those below.
 void Submissions::collect() {
-  while (!failure_ && !under_way_.empty()) {
-    const Event& end = under_way_.front().end;
+  while (!failure_ && !in_flight_.empty()) {
+    const Event& end = in_flight_.front().end;
     const cl_int status = end ? status_of(end.get()) : CL_COMPLETE;
     if (status > CL_COMPLETE) return;
     if (status < CL_COMPLETE) {
-      lose_locked(core::text("a command ended with ", error_name(status)));
+      lose_locked(core::text("a command failed with ", error_name(status)));
       return;
     }
-    under_way_.pop_front();
+    in_flight_.pop_front();
     ++ended_;
   }
 }
 
 std::vector<Event> Submissions::events_up_to(std::uint64_t number) const {
   std::vector<Event> events;
-  const std::uint64_t count = std::min<std::uint64_t>(number - ended_, under_way_.size());
+  const std::uint64_t count = std::min<std::uint64_t>(number - ended_, in_flight_.size());
   for (std::uint64_t i = 0; i < count; ++i) {
-    const Event& end = under_way_[i].end;
+    const Event& end = in_flight_[i].end;
     if (end && functions()->retain_event(end.get()) == CL_SUCCESS) events.emplace_back(end.get());
   }
   return events;
@@ -67,9 +67,9 @@ void CL_CALLBACK Submissions::report(cl_event, cl_int, void* data) {
 
 void Submissions::ask_for_reports(std::uint64_t number, std::unique_lock<std::mutex>& lock) {
   std::vector<Event> events;
-  const std::uint64_t count = std::min<std::uint64_t>(number - ended_, under_way_.size());
+  const std::uint64_t count = std::min<std::uint64_t>(number - ended_, in_flight_.size());
   for (std::uint64_t i = 0; i < count; ++i) {
-    Submission& submission = under_way_[i];
+    Submission& submission = in_flight_[i];
     if (!submission.end || submission.is_reported) continue;
     if (functions()->retain_event(submission.end.get()) != CL_SUCCESS) continue;
     events.emplace_back(submission.end.get());
@@ -77,14 +77,14 @@ void Submissions::ask_for_reports(std::uint64_t number, std::unique_lock<std::mu
   }
   if (events.empty()) return;
   reports_ += events.size();
-  lock.unlock();  // of what is over it is told at once, on this thread
+  lock.unlock();  // events that have finished are reported at once, on this thread
   std::uint64_t refused = 0;
   for (const Event& event : events) {
     auto held = std::make_unique<std::shared_ptr<Submissions>>(shared_from_this());
     if (functions()->set_event_callback(event.get(), CL_COMPLETE, report, held.get()) == CL_SUCCESS) {
-      [[maybe_unused]] const auto* given = held.release();  // the callback's
+      [[maybe_unused]] const auto* given = held.release();  // the callback owns it
     } else {
-      ++refused;  // wait() looks now and then
+      ++refused;  // wait() polls
     }
   }
   lock.lock();
@@ -92,9 +92,9 @@ void Submissions::ask_for_reports(std::uint64_t number, std::unique_lock<std::mu
 }
 
 Progress Submissions::wait(std::uint64_t number, Clock::time_point until) {
-  // How long to wait at most before looking again, where the driver may not tell.
+  // Polling interval, since the driver may not report events.
   constexpr auto slice = std::chrono::milliseconds(20);
-  // What is over soon is not slept for.
+  // Do not sleep for work that finishes soon.
   const Clock::time_point soon = Clock::now() + std::chrono::microseconds(50);
   std::unique_lock lock(mutex_);
   while (true) {
@@ -110,13 +110,13 @@ Progress Submissions::wait(std::uint64_t number, Clock::time_point until) {
     }
     if (Clock::now() < soon) {
       lock.unlock();
-      std::this_thread::yield();  // the device may be threads of this process
+      std::this_thread::yield();  // the device may run on threads of this process
       lock.lock();
       continue;
     }
     const std::vector<Event> events = events_up_to(number);
     if (events.empty()) {
-      changed_.wait_for(lock, slice);  // it is not there yet
+      changed_.wait_for(lock, slice);  // not submitted yet
       continue;
     }
     std::vector<cl_event> handles;
@@ -125,7 +125,7 @@ Progress Submissions::wait(std::uint64_t number, Clock::time_point until) {
     lock.unlock();
     const cl_int error = functions()->wait_for_events(static_cast<cl_uint>(handles.size()), handles.data());
     lock.lock();
-    if (error != CL_SUCCESS) lose_locked(core::text("clWaitForEvents gave ", error_name(error)));
+    if (error != CL_SUCCESS) lose_locked(core::text("clWaitForEvents returned ", error_name(error)));
   }
 }
 
@@ -155,7 +155,7 @@ void Submissions::throw_if_lost() {
 void Submissions::close(Clock::time_point until) {
   std::unique_lock lock(mutex_);
   changed_.wait_until(lock, until, [&] { return reports_ == 0; });
-  under_way_.clear();
+  in_flight_.clear();
 }
 
 }  // namespace tessera::driver::gpu::opencl

@@ -13,30 +13,31 @@
 
 namespace tessera::driver::gpu::opencl {
 
-// What was submitted to a queue, by the events with which it ends. Whoever waits for one waits for its event itself: a
-// driver that reports events does so from one more thread.
+// The submissions of a queue and their completion events. Waiters wait for the event itself: reports by the driver
+// would involve another thread.
 class Submissions : public std::enable_shared_from_this<Submissions> {
  public:
   explicit Submissions(std::string device) : device_(std::move(device)) {}
 
-  // The number of a new one, which ends with this event; without one it has ended. Throws what the device was lost for.
+  // Returns the number of a new submission, which finishes with this event; if null, it has finished. Throws if the
+  // device is lost.
   std::uint64_t add(Event end);
-  // As Api::wait. A loss that is only declared is noticed, without a time to wait until, when the device ends what is
-  // waited for.
+  // Like Api::wait. Without a time limit, a device that is merely declared lost is noticed only when it finishes the
+  // submission.
   Progress wait(std::uint64_t number, Clock::time_point until);
 
-  // Everybody is told; only the first reason counts.
+  // Wakes all waiters; only the first reason counts.
   core::FailurePtr lose(std::string_view why);
   bool is_lost();
   void throw_if_lost();
 
-  // Forgets all, when the driver's threads have left or time is up.
+  // Drops all submissions once the driver's threads have reported them, or at `until`.
   void close(Clock::time_point until);
 
  private:
   struct Submission {
     Event end;
-    bool is_reported = false;  // the driver will tell
+    bool is_reported = false;  // the driver will report it
   };
 
   void collect();
@@ -48,9 +49,9 @@ class Submissions : public std::enable_shared_from_this<Submissions> {
   const std::string device_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::uint64_t ended_ = 0;           // stays as it is once the device is lost
-  std::deque<Submission> under_way_;  // those after ended_
-  std::uint64_t reports_ = 0;         // that the driver has still to make
+  std::uint64_t ended_ = 0;           // does not change once the device is lost
+  std::deque<Submission> in_flight_;  // submissions after ended_
+  std::uint64_t reports_ = 0;         // reports the driver still owes
   core::FailurePtr failure_;
 };
 

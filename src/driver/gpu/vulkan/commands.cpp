@@ -32,7 +32,7 @@ CommandBuffer::~CommandBuffer() {
 }
 
 void CommandBuffer::begin() {
-  // All buffers of a pool at once is the way that drivers are fast with.
+  // Drivers are fastest when a whole pool is reset at once.
   device_.check(device_.functions().ResetCommandPool(device_.handle(), pool_, 0), "command pool");
   auto begin = structure<VkCommandBufferBeginInfo>(VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO);
   begin.flags = is_reused_ ? 0 : VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
@@ -66,7 +66,7 @@ void Commands::record(std::span<const Dispatch> calls) {
     const Grid grid = Grid::of(call.groups, device_.physical().properties.limits.maxComputeWorkGroupCount[0]);
     device_.functions().CmdDispatch(handle(), grid.x, grid.y, 1);
   }
-  // The end of a submission alone shows nothing to the host.
+  // Completion alone does not make writes visible to the host.
   if (!calls.empty()) barrier(VK_PIPELINE_STAGE_HOST_BIT, VK_ACCESS_HOST_READ_BIT);
   buffer_.end();
 }
@@ -111,7 +111,7 @@ void Commands::reserve(std::span<const Dispatch> calls) {
   arguments_.reset();
   arguments_ = host_.allocate(bytes);
   if (!arguments_) {
-    throw Error(Errc::out_of_memory, core::text("no memory for ", bytes, " bytes of arguments on the device '",
+    throw Error(Errc::out_of_memory, core::text("out of memory for ", bytes, " bytes of arguments on the device '",
                                                 device_.physical().info.name, "' (vulkan)"));
   }
 }
@@ -153,7 +153,7 @@ void Commands::bind(const Dispatch& call, const Kernel& kernel) {
                                call.arguments.data());
   }
   if (kernel.bindings() == 0) return;
-  // One write goes on from binding to binding: all are alike.
+  // One write covers consecutive bindings, since all have the same type.
   auto write = structure<VkWriteDescriptorSet>(VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET);
   write.descriptorCount = kernel.bindings();
   write.descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;

@@ -11,7 +11,7 @@
 
 namespace tessera::driver::gpu::vulkan {
 
-// A command buffer with all that belongs to it; one thread at a time. What it has needed once, it keeps.
+// A command buffer and its resources, which it keeps for reuse. For one thread at a time.
 class CommandBuffer {
  public:
   CommandBuffer(Device& device, std::uint32_t family, bool is_reused);
@@ -20,31 +20,31 @@ class CommandBuffer {
   CommandBuffer& operator=(const CommandBuffer&) = delete;
 
   VkCommandBuffer handle() const noexcept { return handle_; }
-  // Forgets what was recorded; that must be over.
+  // Resets it. Its last submission must have finished.
   void begin();
   void end();
 
  private:
   Device& device_;
-  bool is_reused_;  // what is recorded is submitted more than once
+  bool is_reused_;  // it is submitted more than once
   VkCommandPool pool_ = VK_NULL_HANDLE;
   VkCommandBuffer handle_ = VK_NULL_HANDLE;
 };
 
-// Calls of kernels, recorded.
+// Recorded kernel calls.
 class Commands {
  public:
-  // Arguments that are no push constants come from `host`.
+  // Arguments that do not fit push constants are placed in memory from `host`.
   Commands(Device& device, Heap& host, bool is_reused);
   ~Commands();
   Commands(const Commands&) = delete;
   Commands& operator=(const Commands&) = delete;
 
   VkCommandBuffer handle() const noexcept { return buffer_.handle(); }
-  // What was recorded before must be over.
+  // The previous recording must have finished.
   void record(std::span<const Dispatch> calls);
 
-  // For whom it belongs to: the number of its submission, and the one after it in a list.
+  // For the owner: the number of its submission, and the next one in a list.
   std::uint64_t number = 0;
   Commands* next = nullptr;
 

@@ -29,7 +29,7 @@ class Extensions {
   std::vector<VkExtensionProperties> names_;
 };
 
-// Properties that are asked for together; each extension's only where it is there.
+// Properties queried together; those of an extension only if it is supported.
 struct Properties {
   Properties(const InstanceFunctions& functions, VkPhysicalDevice handle, const Extensions& extensions) {
     chain.pNext = &maintenance;
@@ -68,7 +68,8 @@ struct Properties {
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV);
 };
 
-// A family that does nothing else disturbs nobody's pictures. Copies run beside kernels if they have another queue.
+// Prefer a compute-only family, which does not compete with graphics. Copies overlap with kernels if they have a
+// separate queue.
 bool choose_queues(const InstanceFunctions& functions, PhysicalDevice& device) {
   std::uint32_t count = 0;
   functions.GetPhysicalDeviceQueueFamilyProperties(device.handle, &count, nullptr);

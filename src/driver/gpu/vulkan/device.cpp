@@ -78,7 +78,7 @@ void Device::throw_if_lost() const {
 
 void Device::lose(const std::string& why) {
   const std::scoped_lock lock(mutex_);
-  if (failure_) return;  // the first reason is the one that tells most
+  if (failure_) return;  // the first reason is the most informative
   failure_ = core::make_failure(Errc::device_failure,
                                 core::text("the device '", physical_.info.name, "' (vulkan) is lost: ", why));
   is_lost_.store(true, std::memory_order_release);

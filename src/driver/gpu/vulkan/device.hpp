@@ -23,7 +23,7 @@ class Device {
   const DeviceFunctions& functions() const noexcept { return functions_; }
   VkDevice handle() const noexcept { return handle_; }
 
-  // One of the device's queues, which one thread at a time may use. Two may be the same.
+  // A queue of the device, for one thread at a time. Two of these may be the same queue.
   struct Queue {
     VkQueue handle = VK_NULL_HANDLE;
     std::mutex mutex;
@@ -31,16 +31,17 @@ class Device {
   Queue& compute() noexcept { return queues_[0]; }
   Queue& transfer() noexcept { return queues_[physical_.transfer == physical_.compute ? 0 : 1]; }
 
-  // Throws if it is not success; a device that was lost stays so.
+  // Throws unless it is VK_SUCCESS. A lost device stays lost.
   void check(VkResult result, const char* doing) {
     if (result < VK_SUCCESS) fail(result, doing);
   }
 
-  // Null as long as the device works.
+  // Null while the device works.
   core::FailurePtr failure() const;
   void throw_if_lost() const;
   void lose(const std::string& why);
-  // A device that is said to be lost may still be at work: what it may use must not go before this returns.
+  // Waits until the device is idle. A device declared lost may still run: do not destroy anything it may use before
+  // this returns.
   void settle() noexcept;
 
  private:

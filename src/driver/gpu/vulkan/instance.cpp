@@ -35,7 +35,7 @@ bool has_validation(const GlobalFunctions& global) {
   });
 }
 
-// Which kinds are best.
+// Rank of device types, best first.
 constexpr int worst_rank = 4;
 int rank_of(const PhysicalDevice& device) {
   switch (device.properties.deviceType) {
@@ -105,7 +105,7 @@ void Instance::listen() {
   VkDebugUtilsMessengerEXT messenger = VK_NULL_HANDLE;  // lives as long as the instance
   if (!functions_.CreateDebugUtilsMessengerEXT ||
       functions_.CreateDebugUtilsMessengerEXT(handle_, &create, nullptr, &messenger) != VK_SUCCESS) {
-    std::fprintf(stderr, "vulkan validation: the layer cannot be listened to\n");
+    std::fprintf(stderr, "vulkan validation: cannot receive messages of the layer\n");
   }
 }
 

@@ -10,7 +10,7 @@
 
 namespace tessera::driver::gpu::vulkan {
 
-// A queue family, and which of its queues.
+// A queue family and the index of a queue in it.
 struct QueueChoice {
   std::uint32_t family = 0;
   std::uint32_t index = 0;
@@ -18,32 +18,32 @@ struct QueueChoice {
   friend bool operator==(const QueueChoice&, const QueueChoice&) = default;
 };
 
-// What is known of a device before it is opened.
+// What is known about a device before it is opened.
 struct PhysicalDevice {
   VkPhysicalDevice handle = VK_NULL_HANDLE;
   DeviceInfo info;
   compile::gpu::Target target;
   VkPhysicalDeviceProperties properties{};
   VkPhysicalDeviceMemoryProperties memory{};
-  VkDeviceSize most_allocation = 0;       // bytes of one allocation
-  std::uint32_t most_pushed_buffers = 0;  // of descriptors that need no set; 0 if it cannot
+  VkDeviceSize most_allocation = 0;       // bytes per allocation
+  std::uint32_t most_pushed_buffers = 0;  // by push descriptors; 0 if unsupported
   QueueChoice compute;
-  QueueChoice transfer;  // the same one if there is no other
+  QueueChoice transfer;  // the compute queue if there is no other
 
-  // Whether host and device share their memory.
+  // Whether host and device share memory.
   bool is_unified() const noexcept {
     return properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU ||
            properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
   }
 };
 
-// The connection to Vulkan, of which a process needs one. It is made with the first call and never ends: drivers are
-// opened a second time at a high price, and may be in use until the process ends.
+// The Vulkan instance of the process. Created on first use and never destroyed: reopening drivers is expensive, and
+// they may be in use until the process exits.
 class Instance {
  public:
   static const Instance& get();
 
-  // The devices that can compute, the best first; empty without Vulkan.
+  // The devices that support compute, best first; empty without Vulkan.
   const std::vector<PhysicalDevice>& devices() const noexcept { return devices_; }
   const InstanceFunctions& functions() const noexcept { return functions_; }
 
@@ -59,7 +59,7 @@ class Instance {
   std::vector<PhysicalDevice> devices_;
 };
 
-// What an opened device may do, as Vulkan wants to be told; `chain` is what is passed on.
+// The features to enable when opening a device; pass `chain` to Vulkan.
 struct Features {
   Features() { chain.pNext = &vulkan12; }
   Features(const Features&) = delete;
@@ -70,8 +70,8 @@ struct Features {
       structure<VkPhysicalDeviceVulkan12Features>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES);
 };
 
-// Mistakes that the validation layer has found in this process; it is there with TESSERA_VULKAN_VALIDATION=1, and tells
-// them on stderr.
+// Number of errors that the validation layer has found in this process. TESSERA_VULKAN_VALIDATION=1 enables it; it
+// prints them to stderr.
 std::uint64_t validation_errors() noexcept;
 
 // Whether an environment variable is 1.

@@ -17,7 +17,7 @@ bool find(Function& function, Find&& address, const char* name) {
 #define TESSERA_VULKAN_FIND(name) is_complete &= find(functions.name, address, "vk" #name);
 
 bool load(GlobalFunctions& functions) {
-  // Never closed: drivers leave threads and handlers behind.
+  // Never closed: drivers leave threads and exit handlers behind.
   void* library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library) return false;
   functions.GetInstanceProcAddr = reinterpret_cast<PFN_vkGetInstanceProcAddr>(dlsym(library, "vkGetInstanceProcAddr"));
@@ -73,7 +73,7 @@ const char* meaning_of(VkResult result) noexcept {
     case VK_ERROR_OUT_OF_POOL_MEMORY:
       return "a pool is exhausted";
     case VK_ERROR_INVALID_SHADER_NV:
-      return "the driver does not take the kernel";
+      return "the driver rejected the kernel";
     default:
       return "an unknown error";
   }

@@ -3,7 +3,7 @@
 #define VK_NO_PROTOTYPES
 #include <vulkan/vulkan.h>
 
-// Vulkan's functions, found at run time: the library runs on machines that have no Vulkan.
+// Vulkan functions, loaded at run time so that the library runs without Vulkan.
 namespace tessera::driver::gpu::vulkan {
 
 // Alphabetical.
@@ -89,7 +89,7 @@ struct DeviceFunctions {
 
 #undef TESSERA_VULKAN_MEMBER
 
-// One of Vulkan's structures, all zero but for its type.
+// A Vulkan structure, zero except for its type.
 template <class T>
 T structure(VkStructureType type) noexcept {
   T made{};
@@ -97,12 +97,12 @@ T structure(VkStructureType type) noexcept {
   return made;
 }
 
-// They are false if this machine has no Vulkan, or one that lacks a function.
+// Return false if this machine has no Vulkan, or if a function is missing.
 bool load(GlobalFunctions& functions);
 bool load(InstanceFunctions& functions, const GlobalFunctions& global, VkInstance instance);
 bool load(DeviceFunctions& functions, const InstanceFunctions& instance, VkDevice device);
 
-// What it means, in words.
+// A description of the result.
 const char* meaning_of(VkResult result) noexcept;
 
 }  // namespace tessera::driver::gpu::vulkan

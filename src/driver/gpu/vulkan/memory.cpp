@@ -46,7 +46,7 @@ Heap::Heap(Device& device, std::uint32_t type, bool is_mapped)
     : device_(device),
       type_(type),
       is_mapped_(is_mapped),
-      // A kernel's buffer may begin anywhere in a chunk that the device allows; 64 bytes suit the host.
+      // The device's alignment for buffers of kernels, and 64 bytes for the host.
       granule_(std::max<VkDeviceSize>(64, device.physical().properties.limits.minStorageBufferOffsetAlignment)),
       chunk_size_(std::min(usual_chunk, heap_size(device, type) / 16 / granule_ * granule_)),
       most_(std::min(heap_size(device, type), device.physical().most_allocation)) {}
@@ -109,7 +109,7 @@ void Heap::release(const Block& block, Chunk& chunk) noexcept {
   }
   add_free(chunk, offset, size);
   if (size != chunk.size) return;
-  // One empty chunk is kept: a program that takes and gives back one block would make a chunk each time.
+  // Keep one empty chunk: otherwise, allocating and freeing a single block would create a chunk each time.
   if (spare_) {
     remove(chunk);
   } else {
@@ -170,7 +170,7 @@ void Heap::remove_free(Chunk& chunk, VkDeviceSize offset, VkDeviceSize size) noe
 }
 
 MemoryTypes choose_memory_types(Device& device, bool is_staged) {
-  // All buffers of one kind can be of the same types, however large they are.
+  // The memory types of a buffer do not depend on its size.
   VkBuffer sample = VK_NULL_HANDLE;
   device.check(make_buffer(device, 256, sample), "buffer");
   VkMemoryRequirements requirements{};

@@ -15,18 +15,17 @@ namespace tessera::driver::gpu::vulkan {
 
 class Heap;
 
-// One allocation of the device and the buffer that is all of it: making one takes Vulkan far longer than cutting a
-// piece off.
+// A device allocation and a buffer that covers it. Creating one takes far longer than suballocating from it.
 struct Chunk {
   VkDeviceMemory memory = VK_NULL_HANDLE;
   VkBuffer buffer = VK_NULL_HANDLE;
   VkDeviceSize size = 0;
-  std::byte* address = nullptr;               // for the host; null where it cannot
-  bool is_shared = false;                     // else it is one block's alone
-  std::map<VkDeviceSize, VkDeviceSize> free;  // offsets and sizes of what is not in use
+  std::byte* address = nullptr;               // for the host; null if it cannot access it
+  bool is_shared = false;                     // otherwise a single block owns it
+  std::map<VkDeviceSize, VkDeviceSize> free;  // offsets and sizes of free ranges
 };
 
-// A part of a chunk; it goes back when this is destroyed.
+// A part of a chunk, returned to it on destruction.
 class Block final : public Memory {
  public:
   Block(Heap& heap, Chunk& chunk, VkDeviceSize offset, VkDeviceSize size)
@@ -44,19 +43,19 @@ class Block final : public Memory {
   Heap& heap_;
   Chunk& chunk_;
   VkDeviceSize offset_;
-  VkDeviceSize size_;  // what it takes, a multiple of the heap's granule
+  VkDeviceSize size_;  // occupied bytes, a multiple of the heap's granule
 };
 
 // Memory of one type. Small blocks share chunks, large ones have their own.
 class Heap {
  public:
-  // If it is mapped, the host can address its blocks; the type must allow that.
+  // If mapped, the host can address its blocks; the memory type must allow that.
   Heap(Device& device, std::uint32_t type, bool is_mapped);
   ~Heap();
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
 
-  // Null: there is no more.
+  // Null if out of memory.
   std::unique_ptr<Block> allocate(std::size_t bytes);
   bool is_mapped() const noexcept { return is_mapped_; }
   std::size_t chunks() const;
@@ -77,14 +76,14 @@ class Heap {
   bool is_mapped_;
   VkDeviceSize granule_;
   VkDeviceSize chunk_size_;
-  VkDeviceSize most_;  // bytes of one block
+  VkDeviceSize most_;  // bytes per block
   mutable std::mutex mutex_;
   std::map<Chunk*, std::unique_ptr<Chunk>> chunks_;
-  std::set<std::tuple<VkDeviceSize, Chunk*, VkDeviceSize>> by_size_;  // what is free: size, chunk, offset
-  Chunk* spare_ = nullptr;                                            // the one chunk that is kept though it is empty
+  std::set<std::tuple<VkDeviceSize, Chunk*, VkDeviceSize>> by_size_;  // free ranges: size, chunk, offset
+  Chunk* spare_ = nullptr;                                            // the one empty chunk that is kept
 };
 
-// The memory type for kernels, and the one that the host can address; the same one if both share it.
+// The memory type for kernels, and the one that the host can address; the same if they share memory.
 struct MemoryTypes {
   std::uint32_t kernels = 0;
   std::uint32_t host = 0;

@@ -11,9 +11,9 @@ namespace tessera::driver::gpu::vulkan {
 
 namespace {
 
-constexpr unsigned saved_after = 32;  // new pipelines; the rest is saved at the end
+constexpr unsigned saved_after = 32;  // new pipelines; the rest is saved on destruction
 
-// Another driver cannot use what this one made.
+// The key includes the driver, since binaries are specific to it.
 core::Hash128 key_of(const Device& device) {
   const VkPhysicalDeviceProperties& properties = device.physical().properties;
   std::string all = "vulkan pipelines 1\n";
@@ -122,7 +122,7 @@ void PipelineCache::save() noexcept try {
   std::size_t size = 0;
   if (device_.functions().GetPipelineCacheData(device_.handle(), handle_, &size, nullptr) != VK_SUCCESS) return;
   std::vector<std::byte> data(size);
-  // Another thread may have added more meanwhile: then it is incomplete, and the next time is soon.
+  // If another thread has added more meanwhile, it is incomplete; the next save will have it.
   if (device_.functions().GetPipelineCacheData(device_.handle(), handle_, &size, data.data()) != VK_SUCCESS) return;
   compile::DiskCache().store(key_of(device_), {data.data(), size});
 } catch (...) {

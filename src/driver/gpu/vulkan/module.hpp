@@ -12,7 +12,7 @@ namespace tessera::driver::gpu::vulkan {
 
 class Kernel final : public Module {
  public:
-  // `kernel` without its text; `cache` may have what the driver needs to be done faster.
+  // Does not use the source of `kernel`; `cache` may have a compiled pipeline.
   Kernel(Device& device, const compile::gpu::Kernel& kernel, std::span<const std::uint32_t> spirv,
          VkPipelineCache cache);
   ~Kernel() override;
@@ -23,10 +23,10 @@ class Kernel final : public Module {
   VkPipelineLayout layout() const noexcept { return layout_; }
   VkDescriptorSetLayout set_layout() const noexcept { return set_layout_; }
   std::uint32_t bindings() const noexcept { return bindings_; }
-  // Bytes of the arguments, and whether they are push constants; if not, they are the last binding.
+  // Bytes of the arguments, and whether they are push constants; otherwise they are the last binding.
   std::uint32_t argument_bytes() const noexcept { return argument_bytes_; }
   bool has_argument_buffer() const noexcept { return has_argument_buffer_; }
-  // Whether its buffers are bound by commands, not by a set.
+  // Whether its buffers are bound by push descriptors rather than a descriptor set.
   bool is_pushed() const noexcept { return is_pushed_; }
 
  private:
@@ -44,7 +44,7 @@ class Kernel final : public Module {
   VkPipeline pipeline_ = VK_NULL_HANDLE;
 };
 
-// What the driver has compiled for this device, kept on disk from one process to the next.
+// The driver's pipeline cache for this device, kept on disk across processes.
 class PipelineCache {
  public:
   explicit PipelineCache(Device& device);
@@ -53,7 +53,7 @@ class PipelineCache {
   PipelineCache& operator=(const PipelineCache&) = delete;
 
   VkPipelineCache handle() const noexcept { return handle_; }
-  // One was added; it is written to disk now and then.
+  // Call after a pipeline was added; saves to disk from time to time.
   void note_new() noexcept;
 
  private:

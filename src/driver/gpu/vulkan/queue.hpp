@@ -12,7 +12,7 @@
 
 namespace tessera::driver::gpu::vulkan {
 
-// Calls that were recorded once.
+// Calls recorded for repeated submission.
 class RecordedCalls final : public Recording {
  public:
   RecordedCalls(Device& device, Heap& host, std::span<const Dispatch> calls) : commands_(device, host, true) {
@@ -24,8 +24,7 @@ class RecordedCalls final : public Recording {
   Commands commands_;
 };
 
-// Submits calls; what records them is used again when they are over, so that nothing is allocated once there are as
-// many as are ever under way at the same time.
+// Submits calls. Their command buffers are reused once they finish, so nothing is allocated in the steady state.
 class Queue {
  public:
   Queue(Device& device, Heap& host, Timeline& timeline) : device_(device), host_(host), timeline_(timeline) {}
@@ -45,7 +44,7 @@ class Queue {
   std::mutex mutex_;
   std::vector<std::unique_ptr<Commands>> all_;
   Commands* free_ = nullptr;
-  // Those that were submitted, in the order of their numbers.
+  // The submitted ones, ordered by number.
   Commands* oldest_ = nullptr;
   Commands* newest_ = nullptr;
 };

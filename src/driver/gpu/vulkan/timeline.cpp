@@ -10,7 +10,7 @@ namespace tessera::driver::gpu::vulkan {
 
 namespace {
 
-// A waiter looks this often whether the device was declared lost, which wakes nobody in Vulkan.
+// How often waiters check whether the device was declared lost, which Vulkan does not wake them for.
 constexpr std::chrono::nanoseconds slice = std::chrono::milliseconds(20);
 
 }  // namespace
@@ -29,8 +29,8 @@ Timeline::~Timeline() {
 }
 
 void Timeline::put(VkCommandBuffer commands) {
-  // The host has waited for what has ended, but that alone does not make its results visible to the device's caches:
-  // waiting for it on the device does, at no cost, since it is over.
+  // The host has waited for finished work, but that does not make its results visible to the device's caches. Waiting
+  // for it on the device does, at no cost since it has finished.
   std::array<VkSemaphore, 2> semaphores{};
   std::array<std::uint64_t, 2> values{};
   constexpr std::array<VkPipelineStageFlags, 2> stages{
@@ -70,7 +70,7 @@ void Timeline::note(std::uint64_t ended) noexcept {
 std::uint64_t Timeline::ended() {
   std::uint64_t value = 0;
   device_.check(device_.functions().GetSemaphoreCounterValue(device_.handle(), semaphore_, &value), "asking");
-  // What a lost device leaves in the semaphore is no number.
+  // After a loss, the value of the semaphore is meaningless.
   if (!device_.failure()) note(value);
   return known_ended();
 }
@@ -94,7 +94,7 @@ Progress Timeline::wait(std::uint64_t number, Clock::time_point until) {
       }
       ended();
     } catch (const Error& error) {
-      device_.lose(error.message());  // whatever it was, nobody can tell any more when something ends
+      device_.lose(error.message());  // whatever happened, completion can no longer be determined
     }
   }
 }

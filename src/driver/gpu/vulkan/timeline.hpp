@@ -8,22 +8,22 @@
 
 namespace tessera::driver::gpu::vulkan {
 
-// What is submitted to one of the device's queues, numbered from 1.
+// The submissions to one of the device's queues, numbered from 1.
 class Timeline {
  public:
-  // `other` is the timeline of the other queue: what ended there is seen by what is submitted here.
+  // `other` is the timeline of the other queue: submissions here see the results of what has finished there.
   Timeline(Device& device, Device::Queue& queue);
   ~Timeline();
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
   void see(const Timeline& other) noexcept { other_ = &other; }
 
-  // `submitted(number)` is called before another thread can submit something.
+  // Calls submitted(number) before any other thread can submit.
   template <class Submitted>
   std::uint64_t submit(VkCommandBuffer commands, Submitted&& submitted) {
     device_.throw_if_lost();
     const std::scoped_lock lock(queue_.mutex);
-    // Looked at again under the lock: nothing reaches the queue once settle() has waited for it.
+    // Checked again under the lock: nothing may reach the queue once settle() has waited for it.
     device_.throw_if_lost();
     put(commands);
     submitted(++last_);
@@ -33,15 +33,15 @@ class Timeline {
     return submit(commands, [](std::uint64_t) {});
   }
 
-  // As Api::wait.
+  // Like Api::wait.
   Progress wait(std::uint64_t number, Clock::time_point until);
-  // Returns when it is over, or throws.
+  // Blocks until it has finished; throws if the device is lost.
   void wait(std::uint64_t number);
-  // All up to this one are over; more may be.
+  // All up to this one have finished; perhaps more.
   std::uint64_t known_ended() const noexcept { return ended_.load(std::memory_order_acquire); }
-  // All up to this one are over now.
+  // All up to this one have finished, queried now.
   std::uint64_t ended();
-  // Waits until nothing is under way, whatever the device's state.
+  // Waits until nothing is in flight, whatever the device's state.
   void finish() noexcept;
 
  private:

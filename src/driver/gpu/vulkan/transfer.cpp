@@ -13,9 +13,9 @@ namespace tessera::driver::gpu::vulkan {
 namespace {
 
 constexpr std::size_t most_stages = 4;
-constexpr std::size_t most_of_a_call = 2;  // the host copies one piece while the device copies the other
+constexpr std::size_t stages_per_call = 2;  // the host copies one while the device copies the other
 constexpr std::size_t stage_bytes = std::size_t{2} << 20;
-constexpr std::size_t zero_bytes = 8;  // at the end of each stage, for the ends that fills cannot reach
+constexpr std::size_t zero_bytes = 8;  // at the end of each stage, for bytes that fills cannot reach
 
 }  // namespace
 
@@ -28,13 +28,13 @@ struct Transfer::Stage {
   std::uint64_t number = 0;  // of its last submission, 0 if there was none
 };
 
-// Gives its stages back however the call ends.
+// Returns its stages however the call ends.
 class Transfer::Call {
  public:
   explicit Call(Transfer& transfer) : transfer_(transfer) {}
   ~Call() {
     for (Stage* stage : held_) {
-      transfer_.timeline_.wait(stage->number, Clock::time_point::max());  // it may be under way after an error
+      transfer_.timeline_.wait(stage->number, Clock::time_point::max());  // it may be in flight after an error
       transfer_.device_.settle();
       transfer_.give_back(stage);
     }
@@ -42,10 +42,10 @@ class Transfer::Call {
   Call(const Call&) = delete;
   Call& operator=(const Call&) = delete;
 
-  // A stage that is free: another one, or the call's oldest, after `finished(stage)`.
+  // A free stage: a new one, or the call's oldest after finished(stage).
   template <class Finished>
   Stage& next(Finished&& finished) {
-    Stage* stage = held_.size() < most_of_a_call ? transfer_.take(held_.empty()) : nullptr;
+    Stage* stage = held_.size() < stages_per_call ? transfer_.take(held_.empty()) : nullptr;
     if (!stage) {
       stage = held_.front();
       finish(*stage, finished);
@@ -79,7 +79,7 @@ std::unique_ptr<Transfer::Stage> Transfer::make() const {
   auto memory = host_.allocate(stage_bytes + zero_bytes);
   if (!memory) {
     throw Error(Errc::out_of_memory,
-                core::text("no memory to copy by for the device '", device_.physical().info.name, "' (vulkan)"));
+                core::text("out of staging memory for the device '", device_.physical().info.name, "' (vulkan)"));
   }
   std::memset(memory->host_address() + stage_bytes, 0, zero_bytes);
   return std::make_unique<Stage>(std::move(memory), device_);
@@ -158,7 +158,7 @@ void Transfer::fill_zero(const Block& to, std::size_t offset, std::size_t bytes)
   Stage& stage = call.next(nothing);
   const VkDeviceSize begin = to.offset() + offset;
   const VkDeviceSize end = begin + bytes;
-  // Vulkan fills words; bytes before and after them are copied.
+  // Vulkan fills whole words; bytes before and after them are copied.
   const VkDeviceSize first = std::min((begin + 3) / 4 * 4, end);
   const VkDeviceSize last = std::max(end / 4 * 4, first);
   stage.commands.begin();

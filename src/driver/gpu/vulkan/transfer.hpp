@@ -13,7 +13,7 @@
 
 namespace tessera::driver::gpu::vulkan {
 
-// Copies between the host and memory that it cannot address, by way of memory that both can. Any thread; they block.
+// Copies between the host and memory it cannot address, through staging memory. Thread-safe; the calls block.
 class Transfer {
  public:
   Transfer(Device& device, Heap& host, Timeline& timeline);
@@ -26,13 +26,13 @@ class Transfer {
   void fill_zero(const Block& to, std::size_t offset, std::size_t bytes);
 
  private:
-  // A piece of the way, and the commands of those who take it.
+  // A block of staging memory with a command buffer.
   struct Stage;
-  // What one call has under way.
+  // The stages that one call has in flight.
   class Call;
 
   std::unique_ptr<Stage> make() const;
-  // Null if none is free, unless it may wait for one.
+  // Null if none is free and it may not wait.
   Stage* take(bool may_wait);
   void give_back(Stage* stage) noexcept;
 

@@ -52,7 +52,7 @@ class Vulkan final : public Api {
   }
 
   std::unique_ptr<Memory> allocate(std::size_t bytes) override {
-    // A kernel would see a part only of what is larger.
+    // Kernels could access only a part of a larger block.
     return bytes <= most_buffer_bytes() ? memory_.allocate(bytes) : nullptr;
   }
 
@@ -97,7 +97,8 @@ class Vulkan final : public Api {
   Progress wait(std::uint64_t number, Clock::time_point until) override { return calls_.wait(number, until); }
 
   void lose(std::string why) override {
-    calls_.wait(std::numeric_limits<std::uint64_t>::max(), Clock::time_point::min());  // notes what has ended by now
+    calls_.wait(std::numeric_limits<std::uint64_t>::max(),
+                Clock::time_point::min());  // records what has finished by now
     device_.lose(why);
   }
 
@@ -106,8 +107,8 @@ class Vulkan final : public Api {
   PipelineCache pipelines_;
   bool is_mapped_;
   MemoryTypes types_;
-  Heap memory_;   // of kernels
-  Heap staging_;  // what only passes through, and arguments
+  Heap memory_;   // for kernels
+  Heap staging_;  // for transfers and arguments
   Timeline calls_;
   Timeline copies_;
   Transfer transfer_;

@@ -1,4 +1,4 @@
-// What kernels' plans check and have in common.
+// Checks and helpers shared by the kernels' lowerings.
 #include <tessera/error.hpp>
 
 #include "core/text.hpp"
@@ -17,10 +17,10 @@ namespace {
 
 std::string to_text(const Operand& operand) { return to_string(operand.dtype, *operand.shape); }
 
-// How a rank is said: "2", "2 to 4".
+// "2", or "2 to 4".
 std::string ranks(int least, int most) { return least == most ? std::to_string(least) : text(least, " to ", most); }
 
-// The extent of an axis, counted from the last one; axes that are not there count as 1.
+// The extent of an axis counted from the last one; missing axes have extent 1.
 std::int64_t extent_from_end(const Shape& shape, int from_end) {
   return from_end < shape.rank() ? shape[shape.rank() - 1 - from_end] : 1;
 }
@@ -34,7 +34,7 @@ bool broadcasts_to(const Shape& from, const Shape& to) {
   return true;
 }
 
-// What the inputs, each of which broadcasts to the output, are together.
+// The common shape of the inputs, each of which broadcasts to the output.
 Shape broadcast_shape(std::span<const Operand> inputs) {
   std::array<std::int64_t, Shape::max_rank> dims{};
   int rank = 0;
@@ -49,21 +49,21 @@ Shape broadcast_shape(std::span<const Operand> inputs) {
   return Shape(std::span(dims.data(), static_cast<std::size_t>(rank)));
 }
 
-thread_local Complaints* complaints = nullptr;
+thread_local Diagnostics* diagnostics = nullptr;
 
-// For mistakes after which a plan can go on.
-void complain(Errc code, std::string what) {
-  if (!complaints) throw Error(code, std::move(what));
-  complaints->add(Error(code, std::move(what)));
+// Reports an error after which the lowering can continue: throws it, unless someone collects Diagnostics.
+void report(Errc code, std::string what) {
+  if (!diagnostics) throw Error(code, std::move(what));
+  diagnostics->add(Error(code, std::move(what)));
 }
-void complain(const Call& call, Errc code, std::string_view what) {
-  complain(code, text("[", call.kernel.name, "] ", what));
+void report(const Call& call, Errc code, std::string_view what) {
+  report(code, text("[", call.kernel.name, "] ", what));
 }
 
 }  // namespace
 
-Complaints::Complaints() noexcept : outer_(std::exchange(complaints, this)) {}
-Complaints::~Complaints() { complaints = outer_; }
+Diagnostics::Diagnostics() noexcept : outer_(std::exchange(diagnostics, this)) {}
+Diagnostics::~Diagnostics() { diagnostics = outer_; }
 
 void fail(const Call& call, Errc code, std::string_view what) {
   throw Error(code, text("[", call.kernel.name, "] ", what));
@@ -78,17 +78,17 @@ void check_same_as_output(const Call& call, std::size_t index) {
   const Operand& input = call.inputs[index];
   const bool has_dtype = input.dtype == call.output.dtype;
   if (has_dtype && *input.shape == *call.output.shape) return;
-  complain(
+  report(
       has_dtype ? Errc::shape_mismatch : Errc::dtype_mismatch,
       text(describe_input(call, index), " must be ", to_text(call.output), " like the output, got ", to_text(input)));
-  complaints->add_told(index);
+  diagnostics->mark_reported(index);
 }
 
 void check_dtype(const Call& call, std::size_t index, DType wanted) {
   const Operand& input = call.inputs[index];
   if (input.dtype == wanted) return;
-  complain(Errc::dtype_mismatch,
-           text(describe_input(call, index), " must be ", to_string(wanted), ", got ", to_text(input)));
+  report(Errc::dtype_mismatch,
+         text(describe_input(call, index), " must be ", to_string(wanted), ", got ", to_text(input)));
 }
 
 void check_dtype_in(const Call& call, DType given, std::string_view what, std::span<const DType> allowed) {
@@ -97,19 +97,19 @@ void check_dtype_in(const Call& call, DType given, std::string_view what, std::s
   for (std::size_t i = 0; i < allowed.size(); ++i) {
     types += text(i == 0 ? "" : i + 1 == allowed.size() ? " or " : ", ", to_string(allowed[i]));
   }
-  complain(call, Errc::dtype_mismatch, text(what, " must be ", types, ", got ", to_string(given)));
+  report(call, Errc::dtype_mismatch, text(what, " must be ", types, ", got ", to_string(given)));
 }
 
 void check_output_shape(const Call& call, const Shape& wanted) {
   if (*call.output.shape == wanted) return;
-  complain(call, Errc::shape_mismatch,
-           text("output must be ", to_string(call.output.dtype, wanted), ", got ", to_text(call.output)));
+  report(call, Errc::shape_mismatch,
+         text("output must be ", to_string(call.output.dtype, wanted), ", got ", to_text(call.output)));
 }
 
 void check_output_dtype(const Call& call, DType wanted) {
   if (call.output.dtype == wanted) return;
-  complain(call, Errc::dtype_mismatch,
-           text("output must be ", to_string(wanted, *call.output.shape), ", got ", to_text(call.output)));
+  report(call, Errc::dtype_mismatch,
+         text("output must be ", to_string(wanted, *call.output.shape), ", got ", to_text(call.output)));
 }
 
 void check_tile(const Kernel& kernel, const Operand& output, std::span<const std::int64_t> tile) {
@@ -138,46 +138,46 @@ int checked_axis(const Call& call, std::string_view param, int rank) {
        text("parameter '", param, "' must be between ", -rank, " and ", rank - 1, ", got ", axis.integer));
 }
 
-Plan plain_plan(const Call& call, std::function<void()> body) {
-  Plan plan;
-  plan.shapes.reserve(call.inputs.size() + 1);
-  plan.shapes.push_back(*call.output.shape);
-  for (const Operand& input : call.inputs) plan.shapes.push_back(*input.shape);
-  plan.body = std::move(body);
-  return plan;
+Lowering plain_lowering(const Call& call, std::function<void()> body) {
+  Lowering lowering;
+  lowering.shapes.reserve(call.inputs.size() + 1);
+  lowering.shapes.push_back(*call.output.shape);
+  for (const Operand& input : call.inputs) lowering.shapes.push_back(*input.shape);
+  lowering.body = std::move(body);
+  return lowering;
 }
 
-Plan pointwise_plan(const Call& call, std::function<void()> body) {
+Lowering pointwise_lowering(const Call& call, std::function<void()> body) {
   bool is_any_wrong = false;
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
     const Operand& input = call.inputs[i];
-    const bool is_told = complaints && complaints->is_told(i);
-    is_any_wrong = is_any_wrong || is_told;
-    if (is_told || broadcasts_to(*input.shape, *call.output.shape)) continue;
+    const bool is_reported = diagnostics && diagnostics->is_reported(i);
+    is_any_wrong = is_any_wrong || is_reported;
+    if (is_reported || broadcasts_to(*input.shape, *call.output.shape)) continue;
     is_any_wrong = true;
-    // With as many axes as the output, or with one input, broadcasting is hardly what was meant.
+    // With as many axes as the output, or with one input, broadcasting was probably not intended.
     const bool is_plain = input.shape->rank() >= call.output.shape->rank() || call.inputs.size() == 1;
-    complain(Errc::shape_mismatch,
-             text(describe_input(call, i), " must be ", to_string(input.dtype, *call.output.shape),
-                  is_plain ? " like the output" : " or broadcast to it", ", got ", to_text(input)));
+    report(Errc::shape_mismatch, text(describe_input(call, i), " must be ", to_string(input.dtype, *call.output.shape),
+                                      is_plain ? " like the output" : " or broadcast to it", ", got ", to_text(input)));
   }
   if (!call.inputs.empty() && !is_any_wrong) {
-    const Shape together = broadcast_shape(call.inputs);
-    if (together != *call.output.shape) {
+    const Shape common = broadcast_shape(call.inputs);
+    if (common != *call.output.shape) {
       fail(call, Errc::shape_mismatch,
-           text("output must be ", to_string(call.output.dtype, together), ", the shape of its inputs together, got ",
+           text("output must be ", to_string(call.output.dtype, common), ", the broadcast shape of its inputs, got ",
                 to_text(call.output)));
     }
   }
-  Plan plan = plain_plan(call, std::move(body));
-  plan.is_pointwise = true;
-  return plan;
+  Lowering lowering = plain_lowering(call, std::move(body));
+  lowering.is_pointwise = true;
+  return lowering;
 }
 
 void merge_axes(std::vector<Shape>& shapes) {
   const int rank = shapes[0].rank();
   std::vector<std::vector<std::int64_t>> merged(shapes.size());
-  std::vector<bool> repeated, last_repeated;  // which shapes have extent 1 along the axis, and along the last one kept
+  std::vector<bool> repeated,
+      last_repeated;  // which shapes have extent 1 along this axis, and along the last one merged
   for (int from_end = rank - 1; from_end >= 0; --from_end) {
     if (extent_from_end(shapes[0], from_end) == 1) continue;
     repeated.clear();
