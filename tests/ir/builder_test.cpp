@@ -108,14 +108,16 @@ TEST_F(Building, Shapes_meet_as_in_numpy) {
   EXPECT_EQ(make[make.binary(Code::add, row, make.number(Type::f32, 1))].shape, (Extents{columns}));
 }
 
-TEST_F(Building, Shapes_that_are_not_surely_equal_do_not_fit) {
+TEST_F(Building, Shapes_that_may_differ_do_not_broadcast) {
   const Id rows = make.tile_dim(0);
   const Id a = tile(Type::f32, {rows, make.index(16)});
   const Id b = tile(Type::f32, {rows, make.dim(1, 1)});
-  expect_error(Errc::invalid_kernel, "[test] tiles of shape [tile 0, 16] and [tile 0, dim 1 of x] do not fit",
+  expect_error(Errc::invalid_kernel,
+               "[test] tiles of shape [tile 0, 16] and [tile 0, dim 1 of x] cannot be broadcast together",
                [&] { make.binary(Code::add, a, b); });
   const Id c = tile(Type::f32, {rows, make.index(17)});
-  expect_error(Errc::invalid_kernel, "[tile 0, 16] and [tile 0, 17] do not fit", [&] { make.binary(Code::mul, a, c); });
+  expect_error(Errc::invalid_kernel, "[tile 0, 16] and [tile 0, 17] cannot be broadcast together",
+               [&] { make.binary(Code::mul, a, c); });
   expect_error(Errc::invalid_kernel, "a tile of shape [tile 0, 16] cannot be broadcast to [tile 0, 17]",
                [&] { make.broadcast(a, make[c].shape); });
 }
@@ -132,18 +134,18 @@ TEST_F(Building, Types_that_meet_must_be_equal) {
   expect_error(Errc::invalid_kernel, "[test] f32 + s32: the types of tiles that meet must be equal; cast<T>() one",
                [&] { make.binary(Code::add, f, i); });
   expect_error(Errc::invalid_kernel, "fma(f32, f32, s32)", [&] { make.fma(f, f, i); });
-  expect_error(Errc::invalid_kernel, "exp(s32): this is for floats; cast<float>() it",
+  expect_error(Errc::invalid_kernel, "exp(s32): it takes floats; cast<float>() the operand",
                [&] { make.unary(Code::exp, i); });
-  expect_error(Errc::invalid_kernel, "f32 << f32: this is for integers", [&] { make.binary(Code::shl, f, f); });
+  expect_error(Errc::invalid_kernel, "f32 << f32: it takes integers", [&] { make.binary(Code::shl, f, f); });
   expect_error(Errc::invalid_kernel, "f32 & f32", [&] { make.binary(Code::bit_and, f, f); });
   const Id truth = make.binary(Code::lt, f, f);
   EXPECT_EQ(make[truth].type, Type::boolean);
-  expect_error(Errc::invalid_kernel, "bool + bool: what a comparison gives is for select",
+  expect_error(Errc::invalid_kernel, "bool + bool: a comparison's result works with select",
                [&] { make.binary(Code::add, truth, truth); });
-  expect_error(Errc::invalid_kernel, "the condition must be what a comparison gives", [&] { make.select(f, f, f); });
+  expect_error(Errc::invalid_kernel, "the condition must be the result of a comparison", [&] { make.select(f, f, f); });
 }
 
-TEST_F(Building, Reshape_needs_surely_as_many_elements) {
+TEST_F(Building, Reshape_needs_the_same_number_of_elements) {
   const Id rows = make.tile_dim(0);
   const Id a = tile(Type::f32, {rows, make.index(12)});
   EXPECT_EQ(make[make.reshape(a, {make.index(3), rows, make.index(4)})].shape.size(), 3U);
@@ -171,7 +173,7 @@ TEST_F(Building, Matrices_must_fit) {
   const Id batched = tile(Type::f32, {batch, m, k});
   const Id sum = tile(Type::f32, {batch, m, n});
   EXPECT_EQ(make[make.mma(batched, b, sum)].shape, (Extents{batch, m, n}));
-  expect_error(Errc::invalid_kernel, "the axes in front must be the sum's, or 1", [&] { make.mma(batched, b, c); });
+  expect_error(Errc::invalid_kernel, "the batch axes must be those of the sum, or 1", [&] { make.mma(batched, b, c); });
 }
 
 TEST_F(Building, Extents_are_known_before_a_tile_is_computed) {
@@ -209,12 +211,12 @@ TEST_F(Building, A_loop_uses_what_is_outside_and_nothing_of_it_is_used_outside) 
 TEST_F(Building, A_loop_returns_what_it_carries) {
   make.begin_loop(make.index(3), {make.index(0)});
   const Id other = make.number(Type::f32, 0);
-  expect_error(Errc::invalid_kernel, "a loop carries a tile of s64 and its body returns one of f32",
+  expect_error(Errc::invalid_kernel, "a loop carries a tile of s64, but its body returns one of f32",
                [&] { make.end_loop({other}); });
 }
 
 TEST_F(Building, What_is_stored_is_of_the_outputs_type_and_shape) {
-  expect_error(Errc::invalid_kernel, "the output z is f32 and what is stored is s32: cast<T>() it", [&] {
+  expect_error(Errc::invalid_kernel, "the output z is f32, but the stored tile is s32: cast<T>() it", [&] {
     const Id value = make.integer(Type::s32, 1);
     std::move(make).store(value);
   });

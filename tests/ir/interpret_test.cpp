@@ -530,7 +530,7 @@ TEST(Scalars, Come_as_the_bits_of_a_double_or_of_an_s64) {
 TEST(Memory, That_a_tile_cannot_have_is_an_error) {
   Interpreted run;
   for (const std::int64_t extent : {1LL << 40, 1LL << 62}) {
-    expect_error(Errc::out_of_memory, "[test] its tiles are too large for memory", [&] {
+    expect_error(Errc::out_of_memory, "[test] its tiles do not fit in memory", [&] {
       run.output<std::int64_t>({1, 1},
                                [&] { Output().store(reduce_sum(reduce_sum(tile::iota({extent, extent}, 0), 0), 1)); });
     });

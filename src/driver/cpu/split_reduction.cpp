@@ -49,12 +49,12 @@ void run_all(const compile::Compiled& code, const compile::Arguments& arguments,
 }  // namespace
 
 std::unique_ptr<Parts> Parts::of(const ir::Program& program) {
-  std::optional<compile::InParts> programs = compile::in_parts(program);
+  std::optional<compile::SplitReduction> programs = compile::split_reduction(program);
   if (!programs) return nullptr;
   return std::unique_ptr<Parts>(new Parts(std::move(*programs), compile::choose_tiling(program), ir::weight(program)));
 }
 
-Parts::Parts(compile::InParts programs, compile::Tiling tiling, int weight)
+Parts::Parts(compile::SplitReduction programs, compile::Tiling tiling, int weight)
     : programs_(std::move(programs)), tiling_(std::move(tiling)), weight_(weight) {}
 
 std::int64_t Parts::extent(const Launch& launch) const {

@@ -40,7 +40,7 @@ class Parts {
   std::int64_t extent(const Launch& launch) const;
 
  private:
-  Parts(compile::InParts programs, compile::Tiling tiling, int weight);
+  Parts(compile::SplitReduction programs, compile::Tiling tiling, int weight);
   std::int64_t bytes_read(const Launch& launch) const;
   std::int64_t partial_elements(const Launch& launch) const;
   std::size_t partial_bytes(const Launch& launch, const Cut& cut, std::size_t reduction) const;
@@ -49,7 +49,7 @@ class Parts {
     return programs_.is_kept[axis] ? launch.dims[axis] : 1;
   }
 
-  const compile::InParts programs_;
+  const compile::SplitReduction programs_;
   const compile::Tiling tiling_;  // of the whole program
   const int weight_;              // and what a byte costs there
   std::mutex mutex_;

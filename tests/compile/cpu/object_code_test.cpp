@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 namespace {
 
 using test::expect_error;
@@ -191,4 +191,4 @@ TEST(Relocation, What_does_not_fit_is_an_error) {
 }
 
 }  // namespace
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

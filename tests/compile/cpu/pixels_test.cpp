@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 namespace {
 
 using tile::Border;
@@ -287,4 +287,4 @@ TYPED_TEST(Pixels, Are_made_of_floats) {
 }
 
 }  // namespace
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

@@ -21,7 +21,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
@@ -300,4 +300,4 @@ TEST(Vector_math, Fast_math_of_the_builder_does_not_reach_it) {
 }
 
 }  // namespace
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

@@ -18,8 +18,8 @@ using compile::gpu::Blocking;
 using compile::gpu::Choice;
 using compile::gpu::Dialect;
 using compile::gpu::Form;
-using compile::gpu::Kept;
 using compile::gpu::Kernel;
+using compile::gpu::NumberKind;
 using compile::gpu::Target;
 using ir::Type;
 using tile::Index;
@@ -88,22 +88,22 @@ TEST(GpuProducts, Blocks_fit_the_memory_of_the_workgroup) {
   for (const int group : {4, 32, 64, 128, 256, 1024}) {
     for (const std::int64_t bytes : {4096, 16384, 32768, 49152}) {
       for (const int each : {4, 8}) {
-        for (const Kept kept : {Kept::f32, Kept::f64}) {
+        for (const NumberKind kind : {NumberKind::f32, NumberKind::f64}) {
           Target target;
           target.group = group;
           target.shared_bytes = bytes;
           target.product_block = each;
-          const std::optional<Blocking> blocking = compile::gpu::blocking_of(target, kept, 0);
+          const std::optional<Blocking> blocking = compile::gpu::blocking_of(target, kind, 0);
           if (!blocking) continue;
           EXPECT_EQ(blocking->lanes[0] * blocking->lanes[1], group);
-          EXPECT_LE((blocking->stride(0) + blocking->stride(1)) * blocking->depth * 4 * compile::gpu::words_of(kept),
+          EXPECT_LE((blocking->stride(0) + blocking->stride(1)) * blocking->depth * 4 * compile::gpu::words_of(kind),
                     bytes);
         }
       }
     }
   }
   // What every device has is enough for workgroups of 128.
-  EXPECT_TRUE(compile::gpu::blocking_of(Target(), Kept::f64, 0));
+  EXPECT_TRUE(compile::gpu::blocking_of(Target(), NumberKind::f64, 0));
 }
 
 TEST(GpuProducts, Without_memory_they_are_done_element_by_element) {

@@ -245,7 +245,7 @@ void expect_skips(const Shape& first, const std::vector<Link>& links) {
   buffers.back() = values.front().data();
   const std::int64_t elements = links.back().output.elements();
   for (const bool is_apart : {false, true}) {
-    if (is_apart) take_apart_groups(whole.program);
+    if (is_apart) deinterleave_inputs(whole.program);
     ir::verify(whole.program);
     Tiling tiling = choose_tiling(whole.program);
     for (std::int64_t& extent : tiling.extents) extent = extent == 0 ? 0 : 5;
