@@ -17,7 +17,7 @@ class Dump : public testing::Test {
  protected:
   void TearDown() override { unsetenv("TESSERA_DUMP"); }
 
-  // What is shown of a kernel that no other test has compiled.
+  // What TESSERA_DUMP shows for a kernel that no other test has compiled.
   static std::string shown(const char* wanted, const Device& device, float number) {
     const auto kernel =
         tile::kernel("dumped", [number](tile::Out<float> z, tile::In<float> x) { z.store(load_like(x, z) * number); });
@@ -31,7 +31,7 @@ class Dump : public testing::Test {
   static bool has(const std::string& text, std::string_view words) { return text.find(words) != std::string::npos; }
 };
 
-TEST_F(Dump, Steps_are_named_with_commas_or_all_at_once) {
+TEST_F(Dump, Steps_are_listed_with_commas_or_all) {
   const auto wants = [](const char* list, std::string_view step) {
     setenv("TESSERA_DUMP", list, 1);
     return compile::dump_wants(step);

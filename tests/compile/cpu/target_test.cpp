@@ -82,7 +82,7 @@ TEST(Host_target, Uses_the_whole_width) {
   EXPECT_NE(target.describe().find("LLVM 19"), std::string::npos);
 }
 
-TEST(Host_target, A_wrong_module_is_an_error) {
+TEST(Host_target, An_invalid_module_is_an_error) {
   const HostTarget target(host());
   llvm::LLVMContext context;
   auto module = multiply_add(context, 4);

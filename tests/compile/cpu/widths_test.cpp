@@ -21,7 +21,7 @@ using tile::Input;
 using tile::Output;
 using tile::Tile;
 
-// The program that stores what is made of the elements of x, a row of u8.
+// A program that stores a function of the elements of x, a row of u8.
 ir::Program program_of(Type stored, const std::function<Tile(const Tile&)>& make) {
   return tile::trace("test", {{"z", stored, {-1}}, {"x", Type::u8, {-1}}}, {{"weight", Type::s32}}, [&] {
     const Output z;
@@ -53,7 +53,7 @@ TEST(Ranges, Of_sums_and_products_follow_from_their_operands) {
   EXPECT_EQ(range_of_s32([](const Tile& x) { return -x; }), (Range{-255, 0}));
 }
 
-TEST(Ranges, Of_what_wraps_around_are_those_of_the_type) {
+TEST(Ranges, Of_values_that_wrap_around_are_those_of_the_type) {
   EXPECT_EQ(range_of_u32([](const Tile& x) { return x - 1; }), all_u32);
   EXPECT_EQ(range_of_u32([](const Tile& x) { return x << 25; }), all_u32);
   EXPECT_EQ(range_of_s32([](const Tile& x) { return x * 10000000; }), all_s32);
@@ -129,15 +129,15 @@ int lane_bits(const std::function<Tile(const Tile&)>& make) {
   return LaneAnalysis(program, Tiling{{16384}}, false, false).lane_bits;
 }
 
-TEST(Widths, Are_those_that_the_numbers_need) {
+TEST(Widths, Are_those_that_the_ranges_need) {
   EXPECT_EQ(lane_bits([](const Tile& x) { return x; }), 8);
   EXPECT_EQ(lane_bits([](const Tile& x) { return (u32_of(x) * 255 + 128) >> 8; }), 16);
   EXPECT_EQ(lane_bits([](const Tile& x) { return (u32_of(x) * 300) >> 1; }), 32);
   EXPECT_EQ(lane_bits([](const Tile& x) { return s32_of(x) * 2 - 300; }), 16);
 }
 
-TEST(Widths, Are_those_that_users_ask_for) {
-  // Only the lower 16 bits of the product are looked at.
+TEST(Widths, Are_those_that_users_need) {
+  // Only the lower 16 bits of the product are used.
   EXPECT_EQ(lane_bits([](const Tile& x) { return ((u32_of(x) * 70000 + 9) & 65535) >> 8; }), 16);
   EXPECT_EQ(lane_bits([](const Tile& x) { return (u32_of(x) * 70000 + 9) >> 8; }), 32);
 }

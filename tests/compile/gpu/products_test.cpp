@@ -73,11 +73,11 @@ TEST(GpuProducts, Large_ones_are_done_in_blocks_and_narrow_ones_element_by_eleme
   }
 }
 
-TEST(GpuProducts, What_is_done_to_each_element_stays_in_the_block) {
+TEST(GpuProducts, Pointwise_work_after_the_product_stays_in_the_block) {
   EXPECT_EQ(compile::gpu::choice_of(traced([] { Output().store(max(product(8) * 2, 0)); })), Choice::product);
 }
 
-TEST(GpuProducts, What_needs_other_elements_of_the_product_is_not_done_in_blocks) {
+TEST(GpuProducts, Work_that_reads_other_elements_of_the_product_is_not_done_in_blocks) {
   const auto turned = [](const Tile& x) { return tile::transpose(x, {1, 0}); };
   EXPECT_NE(compile::gpu::choice_of(traced([&] { Output().store(turned(turned(product(8)) * 2)); })), Choice::product);
   EXPECT_NE(compile::gpu::choice_of(traced([] { Output().store(tile::reduce_sum(product(8), 1)); })), Choice::product);
@@ -164,7 +164,7 @@ const auto between = tile::kernel("between", [](Out z, In a, In b) {
   z.store(max(product, 5) - tile::cast<std::int32_t>(z.index(1)));
 });
 
-TEST(GpuProducts, Give_what_the_processor_gives_at_all_sizes) {
+TEST(GpuProducts, Give_the_results_of_the_CPU_at_all_sizes) {
   const Device cpu = Device::open("cpu");
   for (const DeviceInfo& info : Device::devices()) {
     if (info.backend == "cpu") continue;
