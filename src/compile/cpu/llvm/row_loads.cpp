@@ -158,8 +158,8 @@ std::pair<Value*, Value*> Emitter::safe_range(const Stage& stage, const Points& 
   for (Id id : loads) {
     const ir::Op& op = program_[id];
     const int axis = row_axis(op);
-    const Id index = ir::indices_of(op)[static_cast<std::size_t>(axis)];
-    const std::optional<Values> all = extremes(index);
+    const Id along = ir::indices_of(op)[static_cast<std::size_t>(axis)];
+    const std::optional<Values> all = extremes(along);
     const auto stride_of = [](const Lanes& index) -> std::int64_t {
       const auto* stride = llvm::dyn_cast_or_null<llvm::ConstantInt>(index.stride);
       return index.is_vector || !stride ? 0 : stride->getSExtValue();
@@ -173,7 +173,7 @@ std::pair<Value*, Value*> Emitter::safe_range(const Stage& stage, const Points& 
         return stride == 1 ? distance : b_.CreateSDiv(b_.CreateAdd(distance, i64(stride - 1)), i64(stride));
       };
       // All elements of a group that is loaded together must be inside.
-      const std::int64_t which = which_of_group(index, stride);
+      const std::int64_t which = which_of_group(along, stride);
       Value* first = b_.CreateSub(index.base, i64(which));
       Value* last = b_.CreateAdd(first, i64(stride - 1));
       Value* extent_along = source_of(op).extents[static_cast<std::size_t>(axis)];
