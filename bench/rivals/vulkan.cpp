@@ -16,7 +16,7 @@ using tessera::driver::gpu::vulkan::GlobalFunctions;
 using tessera::driver::gpu::vulkan::InstanceFunctions;
 using tessera::driver::gpu::vulkan::load;
 using tessera::driver::gpu::vulkan::structure;
-namespace glsl = tessera::compile::glsl;
+namespace glsl = tessera::compile::gpu::glsl;
 
 void check(VkResult result, const char* call) {
   if (result < VK_SUCCESS) throw std::runtime_error(std::string(call) + " returned " + std::to_string(result));

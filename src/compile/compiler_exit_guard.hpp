@@ -10,16 +10,16 @@
 
 namespace tessera::compile {
 
-// Lets the process end only when no thread is inside of a compiler: its globals are destroyed with the process. A
-// thread that comes later is refused. Opening a compiler's plugin is inside too.
-class Inside {
+// While one lives, the process does not exit: a compiler's globals are destroyed at exit. Once the process is exiting,
+// the constructor throws. Also needed to open a compiler's plugin.
+class CompilerExitGuard {
  public:
-  Inside() {
+  CompilerExitGuard() {
     core::before_handlers_of_exit(close);
     lock_ = std::shared_lock(mutex());
-    if (is_closed()) throw Error(Errc::device_failure, "the process is ending: nothing is compiled any more");
+    if (is_closed()) throw Error(Errc::device_failure, "the process is exiting: nothing can be compiled");
   }
-  // After a compiler's plugin was opened, so that it comes before the plugin's own end.
+  // To be called after a compiler's plugin was opened, so that it runs before the plugin's own exit handlers.
   static void close_at_exit() { std::atexit(close); }
 
  private:

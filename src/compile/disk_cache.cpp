@@ -24,7 +24,8 @@ constexpr std::string_view suffix = ".tessera";
 constexpr std::size_t key_digits = 32;
 
 struct Header {
-  std::array<char, 8> magic = {'t', 'e', 's', 's', 'e', 'r', 'a', '1'};  // the last is the version of this format
+  std::array<char, 8> magic = {'t', 'e', 's', 's',
+                               'e', 'r', 'a', '1'};  // the last character is the version of the format
   core::Hash128 key;
   std::uint64_t size = 0;
   core::Hash128 checksum;
@@ -73,12 +74,12 @@ bool write_all(int file, const void* from, std::size_t bytes) {
   return true;
 }
 
-// What is loaded from here is run: nobody else may have been able to write it.
+// The content is executed, so nobody else may have been able to write it.
 bool is_trusted(const struct stat& info) {
   return S_ISREG(info.st_mode) && info.st_uid == geteuid() && (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-// The times of files say when they were last used, to the hour.
+// A file's modification time is when it was last used, to the hour.
 void mark_used(int file, const struct stat& info) {
   if (std::time(nullptr) - info.st_mtime > 3600) futimens(file, nullptr);
 }
@@ -89,7 +90,7 @@ std::string hex(std::uint64_t number) {
   return std::string(digits.size() - count, '0').append(digits.data(), count);
 }
 
-// Files of the cache, and those left behind by a process that died while it wrote one. Nothing else is ever removed.
+// Files of the cache, and those left behind by a process that died while writing one. Nothing else is ever removed.
 bool is_ours(std::string_view name) {
   return name.size() >= key_digits + suffix.size() && name.substr(key_digits, suffix.size()) == suffix &&
          name.find_first_not_of("0123456789abcdef") == key_digits;
@@ -102,7 +103,7 @@ DiskCache::DiskCache(fs::path folder, std::uint64_t limit) : folder_(std::move(f
 fs::path DiskCache::default_folder() {
   if (const char* own = std::getenv("TESSERA_CACHE_DIR")) {
     if (std::string_view(own).empty() || std::string_view(own) == "off") return {};
-    std::error_code unknown;  // where the process is; a place of its own stays the same when that changes
+    std::error_code unknown;  // absolute, so that it stays the same if the process changes its working directory
     return fs::absolute(own, unknown);
   }
   const auto under = [](const char* name, const char* rest) {
@@ -136,7 +137,7 @@ std::optional<std::vector<std::byte>> DiskCache::find(const core::Hash128& key) 
 void DiskCache::store(const core::Hash128& key, std::span<const std::byte> content) noexcept try {
   if (folder_.empty() || content.size() > limit_ / 4) return;
   write(key, content);
-  if (key.low % 64 == 0) remove_oldest();  // looking at all files is slow; one store in 64 suffices
+  if (key.low % 64 == 0) remove_oldest();  // listing all files is slow; one store in 64 suffices
 } catch (...) {
 }
 
@@ -173,7 +174,7 @@ void DiskCache::remove_oldest() const {
   std::vector<File> files;
   std::uint64_t total = 0;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
-    std::error_code gone;  // another process may remove what this one looks at
+    std::error_code gone;  // another process may have removed the file
     if (!is_ours(entry.path().filename().native()) || !entry.is_regular_file(gone)) continue;
     const std::uint64_t size = entry.file_size(gone);
     if (gone) continue;

@@ -11,15 +11,15 @@
 
 namespace tessera::compile {
 
-// Compiled code kept on disk from one process to the next. Any number of processes and threads may share a folder.
+// Caches compiled code on disk. Any number of processes and threads may share a folder.
 //
-// It never fails: without a folder, a permission or room, nothing is found and nothing kept. A file that is damaged,
-// cut short, or could have been written by somebody else is not there, and is replaced by the next store.
+// It never fails: without a folder, permission or disk space, nothing is found and nothing stored. A file that is
+// damaged, truncated, or could have been written by another user is ignored, and replaced by the next store.
 class DiskCache {
  public:
   static constexpr std::uint64_t default_limit = 256U << 20;
 
-  // An empty folder switches it off. It is made, for this user alone, with the first store.
+  // An empty path switches the cache off. The first store creates the folder, accessible to this user alone.
   explicit DiskCache(std::filesystem::path folder = default_folder(), std::uint64_t limit = default_limit);
 
   // $TESSERA_CACHE_DIR, $XDG_CACHE_HOME/tessera or $HOME/.cache/tessera; empty if none is set, or TESSERA_CACHE_DIR is
@@ -29,8 +29,8 @@ class DiskCache {
   std::optional<std::vector<std::byte>> find(const core::Hash128& key) const noexcept;
   void store(const core::Hash128& key, std::span<const std::byte> content) noexcept;
 
-  // Removes the files that were not used for longest until the rest takes at most three quarters of the limit, if all
-  // together take more than the limit. Some stores do it by themselves.
+  // If the files take more than the limit, removes the least recently used until they take at most three quarters of
+  // it. Some stores do this too.
   void trim() noexcept;
 
  private:

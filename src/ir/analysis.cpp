@@ -15,7 +15,7 @@ bool is_constant_equal(const Program& program, Id id, std::int64_t wanted) {
   return is_constant(program, id, value) && value == wanted;
 }
 
-// What is broadcast, if it is.
+// The value below any broadcasts.
 Id without_broadcast(const Program& program, Id id) {
   while (program[id].code == Code::broadcast) id = program[id].operands[0];
   return id;
@@ -29,7 +29,7 @@ bool is_own_coordinate(const Program& program, Id id, int output_axis) {
   const Op* iota = &program[without_broadcast(program, sum.operands[1])];
   if (origin->code == Code::iota) std::swap(origin, iota);
   if (origin->code != Code::origin || iota->code != Code::iota || origin->axis != output_axis) return false;
-  // The iota must run along the axis of the tile that it is added to, counted from the last one as in broadcasting.
+  // The iota must run along the axis of the tile that it is added to, aligned at the last axis as in broadcasting.
   const int rank = static_cast<int>(iota->shape.size());
   if (rank - iota->axis != program.buffers[0].rank() - output_axis) return false;
   const Op& extent = program[iota->shape[static_cast<std::size_t>(iota->axis)]];
@@ -50,10 +50,10 @@ bool is_own_point(const Program& program, const Op& load) {
   return true;
 }
 
-// Of operands point by point: the same point of the result.
+// Whether each point of the result depends on the same point of the operands.
 bool is_elementwise(Code code) { return code >= Code::neg && code <= Code::nearest; }
 
-// Whether a shape is the tile's, or has extents of 1 in its place.
+// Whether each extent of a shape is the tile's, or 1.
 bool is_within_tile(const Program& program, const std::vector<Id>& shape) {
   const int missing = program.buffers[0].rank() - static_cast<int>(shape.size());
   if (missing < 0) return false;
@@ -103,7 +103,7 @@ bool is_pointwise(const Program& program) {
 
 namespace {
 
-// Which values depend on a buffer. Loops feed what they carry back, so it takes some rounds.
+// Which values depend on a buffer. Loops feed carried values back, so it takes several rounds.
 std::vector<bool> depending_on(const Program& program, int buffer) {
   std::vector<bool> depends(program.ops.size());
   const auto any = [&](const std::vector<Id>& ids) {
@@ -150,13 +150,13 @@ bool reads_in_place(const Program& program, int buffer) {
 
 namespace {
 
-// As ==, which takes 0 for -0 and no NaN for itself.
+// Bit by bit: == would make 0 equal to -0, and NaN unequal to itself.
 bool is_same_number(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
 
-// Whether two ops do the same to their operands, wherever those are.
+// Whether two ops do the same to their operands.
 bool is_same_operation(const Op& a, const Op& b) {
   if (a.code != b.code || a.type != b.type || a.index != b.index) return false;
-  if (a.code == Code::load) return true;  // of pointwise programs: its indices follow from its rank
+  if (a.code == Code::load) return true;  // in a pointwise program the indices follow from the rank
   return a.integer == b.integer && is_same_number(a.number, b.number) && a.operands.size() == b.operands.size();
 }
 
@@ -224,7 +224,7 @@ std::size_t hash_code(const Program& program) {
 }
 
 int weight(const Program& program) {
-  // In sixteenths of what moving four bytes costs, roughly; a loop or a product of matrices goes over its operands some
+  // Roughly in sixteenths of the cost of moving four bytes; a loop or a matrix product is assumed to read its operands
   // 32 times.
   constexpr int plain = 2, function = 32, repeated = 16 * 32, unit = 16;
   int sum = 0;

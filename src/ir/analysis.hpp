@@ -6,22 +6,22 @@
 
 namespace tessera::ir {
 
-// Whether every point of the output depends on the same point of the inputs, of each of them, and on nothing else that
-// knows of places: then adjacent axes that all operands step through alike can be taken as one.
+// Whether every point of the output depends on the same point of each input, and on no coordinate: then adjacent axes
+// that all operands traverse alike can be merged.
 bool is_pointwise(const Program& program);
 
 // Whether a point of the output depends on no other point of this buffer: then the buffer may be the output itself.
 bool reads_in_place(const Program& program, int buffer);
 
-// Whether two pointwise programs, of whatever ranks, compute the same.
+// Whether two pointwise programs compute the same, even if their ranks differ.
 bool is_same_pointwise(const Program& a, const Program& b);
 
-// Whether two programs are the same but for their names; and a number that is equal for such.
+// Whether two programs are equal up to their names; and a hash that is equal for such programs.
 bool is_same_code(const Program& a, const Program& b);
 std::size_t hash_code(const Program& program);
 
-// What a byte that is read or written costs, roughly, in terms of a copy: 1 for plain arithmetic, more for many
-// operations a point, and for loops whose length is not known.
+// Roughly the cost of a byte that is read or written, in units of a copy: 1 for plain arithmetic, more for many
+// operations a point and for loops of unknown length.
 int weight(const Program& program);
 
 }  // namespace tessera::ir

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-// What the operations mean for single elements: what ir.hpp says in words. A boolean is a C++ bool.
+// The operations on single elements, as ir.hpp describes them. A boolean is a C++ bool.
 namespace tessera::ir {
 
 template <class T>
@@ -17,8 +17,8 @@ concept Float = std::floating_point<T>;
 template <class T>
 concept Integer = std::integral<T> && !std::same_as<T, bool>;
 
-// So many floats at most are added up in their own type: one sum of millions would lose the last ones. The sums of such
-// blocks are added up in f64.
+// At most this many floats are added up in their own type: a single sum of millions would lose the last ones. The sums
+// of such blocks are added up in f64.
 inline constexpr std::int64_t sum_block = 128;
 
 // Calls f with an element of the C++ type: with_type(type, [](auto zero) { using T = decltype(zero); … }).
@@ -44,7 +44,7 @@ auto with_type(Type type, F&& f) {
 
 namespace arithmetic {
 
-// Integers are computed modulo 2^64, whose lower bits are right for every type.
+// Integers are computed modulo 2^64, whose lower bits are right for every narrower type.
 inline std::uint64_t wide(auto a) { return static_cast<std::uint64_t>(a); }
 
 template <class T>
@@ -117,7 +117,7 @@ int shift_amount(T b) {
   return static_cast<int>(wide(b) & (sizeof(T) * 8 - 1));
 }
 
-// To the nearest that To can hold; NaN becomes 0.
+// Clamps to the range of To; NaN becomes 0.
 template <class To, class From>
 To saturate(From x) {
   if constexpr (std::same_as<To, bool>) {
@@ -125,7 +125,7 @@ To saturate(From x) {
   } else if constexpr (Float<To> || std::same_as<From, bool>) {
     return static_cast<To>(x);
   } else if constexpr (Float<From>) {
-    const From end = std::ldexp(From{1}, std::numeric_limits<To>::digits);  // the greatest + 1, exactly
+    const From end = std::ldexp(From{1}, std::numeric_limits<To>::digits);  // the greatest number + 1, exactly
     if (x != x) return 0;                                                   // NOLINT(misc-redundant-expression): NaN
     if (x >= end) return std::numeric_limits<To>::max();
     if (x <= (std::is_signed_v<To> ? -end : From{-1})) return std::numeric_limits<To>::min();
@@ -139,7 +139,7 @@ To saturate(From x) {
 
 }  // namespace arithmetic
 
-// Calls f with the function of a code from neg to bit_not, if T has it.
+// Calls f with the function of a code from neg to bit_not, if it exists for T.
 template <class T, class F>
 void with_unary(Code code, F&& f) {
   if constexpr (std::same_as<T, bool>) {
@@ -205,7 +205,7 @@ void with_bits(Code code, F&& f) {
   }
 }
 
-// The same for codes from eq to ge, which give a bool.
+// The same for codes from eq to ge, which return a bool.
 template <class T, class F>
 void with_comparison(Code code, F&& f) {
   switch (code) {

@@ -9,7 +9,7 @@ namespace tessera::ir {
 
 namespace {
 
-// Beyond this a machine that promises more memory than it has would fall over instead of saying no.
+// A machine that overcommits memory would crash on a larger array instead of refusing it.
 constexpr std::int64_t largest = std::int64_t{1} << 33;  // bytes
 
 std::int64_t size_of(std::span<const std::int64_t> dims, std::int64_t element) {

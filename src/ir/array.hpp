@@ -8,21 +8,21 @@
 #include <span>
 #include <vector>
 
-// Tiles as the interpreter has them: plain arrays in row-major order.
+// The interpreter's tiles: plain arrays in row-major order.
 namespace tessera::ir {
 
 using Dims = std::vector<std::int64_t>;
 
 class Array {
  public:
-  // Its elements have no value yet. std::bad_alloc.
+  // The elements are uninitialised. Throws std::bad_alloc.
   Array(Type type, Dims dims);
 
   Type type() const noexcept { return type_; }
   const Dims& dims() const noexcept { return dims_; }
   std::int64_t size() const noexcept { return size_; }
 
-  // T as of with_type: a boolean is a bool.
+  // T is the C++ type of with_type: a boolean is a bool.
   template <class T>
   T* data() noexcept {
     return reinterpret_cast<T*>(bytes_.get());
@@ -41,13 +41,13 @@ class Array {
 
 using Value = std::shared_ptr<const Array>;
 
-// Elements from one to the next, along each axis.
+// The distance in elements from one index to the next, along each axis.
 Dims strides_of(std::span<const std::int64_t> dims);
-// The same of an array that is seen as one of `dims`: 0 along axes that are repeated.
+// The same for an array that is broadcast to `dims`: 0 along repeated axes.
 Dims repeated_strides(std::span<const std::int64_t> from, std::span<const std::int64_t> dims);
 
-// Calls f(to, from) for each row, the innermost axis, of an array of `dims`: where it begins in this array, and with
-// these strides in another.
+// Calls f(to, from) for each row (the innermost axis) of an array of `dims`: the offset of its first element in that
+// array, and in another array with these strides.
 template <class F>
 void for_each_row(std::span<const std::int64_t> dims, std::span<const std::int64_t> strides, F&& f) {
   const std::int64_t length = dims.empty() ? 1 : dims.back();
@@ -66,18 +66,18 @@ void for_each_row(std::span<const std::int64_t> dims, std::span<const std::int64
   }
 }
 
-// An array of `dims` whose element at a point is that at `first` + the point * strides.
+// An array of `dims` whose element at a point is the element of `from` at the point * strides.
 Value picked(const Array& from, Dims dims, std::span<const std::int64_t> strides);
-// Repeated to `dims`.
+// Broadcast to `dims`.
 Value expanded(const Value& from, const Dims& dims);
 
-// Where elements are: offsets of a gather, collected axis by axis. What is outside reads as zero.
+// The offsets of a gather, added up axis by axis. An element outside reads as zero.
 class Offsets {
  public:
   static constexpr std::int64_t outside = -(std::int64_t{1} << 56);  // less than any sum of offsets
 
   explicit Offsets(Dims dims);
-  // `offsets` is an array of shape `from`, repeated.
+  // `offsets` is an array of shape `from`, which is broadcast.
   void add(std::span<const std::int64_t> offsets, std::span<const std::int64_t> from);
   Value gather(Type type, const std::byte* elements) const;
 

@@ -28,8 +28,8 @@ std::size_t hash_of(const Op& op) {
   return hash;
 }
 
-// But for where they stand: the second, which has no place yet, is put beside the first. Bits of numbers are compared:
-// 0 and -0 differ.
+// Whether two ops are equal, wherever they stand: the second, which has no region yet, gets that of the first. Numbers
+// are compared bit by bit: 0 and -0 differ.
 bool is_same(const Op& a, Op& b) {
   b.region = a.region;
   return std::bit_cast<std::uint64_t>(a.number) == std::bit_cast<std::uint64_t>(b.number) && a == b;
@@ -69,7 +69,7 @@ Id Builder::append(Op op) {
   const Id id = static_cast<Id>(program_.ops.size());
   op.region = region_;
   is_known_.push_back(is_known_before(op) && std::ranges::all_of(op.operands, [&](Id o) { return is_known_[o]; }));
-  // Arguments stand in the region's own list.
+  // Arguments are in a list of their own.
   if (op.code != Code::argument) program_.regions[static_cast<std::size_t>(region_)].ops.push_back(id);
   program_.ops.push_back(std::move(op));
   return id;
@@ -125,7 +125,7 @@ void Builder::check_shape(const Extents& shape) const {
       fail(program_, text("an extent of a tile cannot be negative, got ", value));
     check_index(extent, "an extent of a tile", true);
     if (!is_known_[static_cast<std::size_t>(extent)])
-      fail(program_, "an extent of a tile must be made of numbers, dim() and tile_dim() only");
+      fail(program_, "an extent of a tile must be computed from constants, dim() and tile_dim() only");
   }
 }
 
@@ -153,7 +153,7 @@ Id Builder::load(int buffer, const std::vector<Id>& indices, Border border, std:
                .border = border,
                .index = buffer,
                .operands = indices,
-               .shape = meet(program_, indices),
+               .shape = broadcast_all(program_, indices),
                .list = std::move(steps)});
 }
 
@@ -174,7 +174,7 @@ Id Builder::binary(Code code, Id a, Id b) {
     if (const auto id = folded(code, a, b)) return *id;
     if (const auto id = simplified(code, a, b)) return *id;
   }
-  return make({.code = code, .type = type, .operands = {a, b}, .shape = meet(program_, {{a, b}})});
+  return make({.code = code, .type = type, .operands = {a, b}, .shape = broadcast_all(program_, {{a, b}})});
 }
 
 std::optional<Id> Builder::folded(Code code, Id a, Id b) {
@@ -202,7 +202,7 @@ std::optional<Id> Builder::simplified(Code code, Id a, Id b) {
     case Code::mul:
       if (has_constant && value == 1) return other;
       if (has_constant && value == 0) return index(0);
-      // Where the tile begins, however it is said.
+      // block * tile_dim is where the tile begins.
       if (is_start(program_[a], program_[b]) || is_start(program_[b], program_[a])) return origin(program_[a].axis);
       break;
     case Code::div:
@@ -225,12 +225,12 @@ Id Builder::select(Id condition, Id yes, Id no) {
   return make({.code = Code::select,
                .type = type,
                .operands = {condition, yes, no},
-               .shape = meet(program_, {{condition, yes, no}})});
+               .shape = broadcast_all(program_, {{condition, yes, no}})});
 }
 
 Id Builder::fma(Id a, Id b, Id c) {
   const Type type = result_type(program_, Code::fma, {{a, b, c}});
-  return make({.code = Code::fma, .type = type, .operands = {a, b, c}, .shape = meet(program_, {{a, b, c}})});
+  return make({.code = Code::fma, .type = type, .operands = {a, b, c}, .shape = broadcast_all(program_, {{a, b, c}})});
 }
 
 Id Builder::convert(Code code, Type type, Id a) {
@@ -251,7 +251,7 @@ Id Builder::reshape(Id a, const Extents& shape) {
   if (is_same_shape(program_, op.shape, shape)) return a;
   if (!is_same_size(program_, op.shape, shape))
     fail(program_, text("a tile of shape ", shape_text(program_, op.shape), " cannot be reshaped to ",
-                        shape_text(program_, shape), ": they must surely have as many elements"));
+                        shape_text(program_, shape), ": they must always have the same number of elements"));
   return make({.code = Code::reshape, .type = op.type, .operands = {a}, .shape = shape});
 }
 
@@ -264,7 +264,7 @@ Id Builder::transpose(Id a, const std::vector<std::int64_t>& axes) {
     is_permutation = sorted[i] == static_cast<std::int64_t>(i);
   if (!is_permutation)
     fail(program_,
-         text("transpose of a tile of shape ", shape_text(program_, op.shape), ": every axis must be named once"));
+         text("transpose of a tile of shape ", shape_text(program_, op.shape), ": each axis must be listed once"));
   if (axes == sorted) return a;
   Extents shape;
   for (const std::int64_t axis : axes) shape.push_back(op.shape[static_cast<std::size_t>(axis)]);
@@ -276,7 +276,7 @@ Id Builder::slice(Id a, const std::vector<Id>& start, const Extents& shape) {
   const Op& op = program_[a];
   if (start.size() != op.shape.size() || shape.size() != op.shape.size())
     fail(program_, text("slice of a tile of shape ", shape_text(program_, op.shape),
-                        ": the start and the shape must have as many items"));
+                        ": the start and the shape must have one entry for each axis"));
   std::vector<Id> operands = {a};
   for (const Id id : start) {
     check_index(id, "the start of a slice", true);
@@ -295,7 +295,7 @@ Id Builder::pick(Id a, const std::vector<Id>& start, const Extents& extents, con
                .type = program_[a].type,
                .border = border,
                .operands = std::move(operands),
-               .shape = meet(program_, indices),
+               .shape = broadcast_all(program_, indices),
                .list = std::move(steps)});
 }
 
@@ -335,7 +335,7 @@ std::vector<Id> Builder::end_loop(const std::vector<Id>& results) {
     const Op& next = program_[results[i]];
     if (carried.type != next.type || !is_same_shape(program_, carried.shape, next.shape))
       fail(program_, text("a loop carries a tile of ", value_text(program_, loop.initial[i]),
-                          " and its body returns one of ", value_text(program_, results[i])));
+                          ", but its body returns one of ", value_text(program_, results[i])));
   }
   const int body = region_;
   program_.regions[static_cast<std::size_t>(body)].results = results;
@@ -367,7 +367,7 @@ Program Builder::store(Id value) && {
   const Extents shape = tile_shape();
   const Buffer& output = program_.buffers.front();
   if (program_[value].type != output.type)
-    fail(program_, text("the output ", output.name, " is ", to_string(output.type), " and what is stored is ",
+    fail(program_, text("the output ", output.name, " is ", to_string(output.type), ", but the stored tile is ",
                         to_string(program_[value].type), ": cast<T>() it"));
   check_broadcasts_to(program_, program_[value].shape, shape);
   append({.code = Code::store, .type = output.type, .operands = {value}, .shape = shape});

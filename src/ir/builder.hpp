@@ -12,21 +12,21 @@
 
 namespace tessera::ir {
 
-// Makes a program. The same op is made once where it can be seen: values of outer regions are used in inner ones, never
-// the other way round. Whole-number arithmetic of rank 0 is done at once, so that extents stay canonical.
+// Builds a program. Equal ops become one value where it is visible: inner regions use values of outer ones, never the
+// other way round. Integer arithmetic of rank 0 is folded at once, so that extents stay canonical.
 //
-// Mistakes are Errc::invalid_kernel, in the words of who wrote the kernel. Axes count from 0.
+// Mistakes throw Errc::invalid_kernel, with a message for the author of the kernel. Axes count from 0.
 class Builder {
  public:
   Builder(std::string name, std::vector<Buffer> buffers, std::vector<Scalar> scalars,
           std::vector<std::int64_t> tile = {});
 
-  void reserve(std::size_t ops);  // for a program of about so many
+  void reserve(std::size_t ops);  // for a program of about this many ops
 
   const Program& program() const noexcept { return program_; }
   const Op& operator[](Id id) const { return program_[id]; }
   int rank(Id id) const { return static_cast<int>(program_[id].shape.size()); }
-  bool is_visible(Id id) const noexcept;  // from where ops are made now
+  bool is_visible(Id id) const noexcept;  // from the region where ops are added now
 
   Id integer(Type type, std::int64_t value);  // of an integer type or boolean
   Id number(Type type, double value);         // of a float
@@ -50,23 +50,23 @@ class Builder {
   Id reshape(Id a, const Extents& shape);
   Id transpose(Id a, const std::vector<std::int64_t>& axes);
   Id slice(Id a, const std::vector<Id>& start, const Extents& shape);
-  // Part of a buffer of these extents, from `start` on, read at `indices`.
+  // Reads a part, which begins at `start`, of a buffer with these extents, at `indices`.
   Id pick(Id a, const std::vector<Id>& start, const Extents& extents, const std::vector<Id>& indices, Border border,
           std::vector<std::int64_t> steps = {});
   Id reduce(Code code, Id a, int axis);
   Id mma(Id a, Id b, Id c);
 
-  // Between the two the body of the loop is made; arguments() are then its counter and carried values.
+  // Ops added between the two are the body of the loop; arguments() are its counter and carried values.
   void begin_loop(Id count, const std::vector<Id>& initial);
   const std::vector<Id>& arguments() const { return program_.regions[static_cast<std::size_t>(region_)].arguments; }
   std::vector<Id> end_loop(const std::vector<Id>& results);
   bool is_in_loop() const noexcept { return region_ != 0; }
 
   void same_extent(SameExtent same);
-  // Ends the program.
+  // Stores the output, which ends the program.
   Program store(Id value) &&;
 
-  // An op as it is: type and shape are the caller's.
+  // Adds an op unchecked: the caller is responsible for its type and shape.
   Id make(Op op);
 
  private:

@@ -55,7 +55,7 @@ namespace {
 
 std::int64_t floor_mod(std::int64_t a, std::int64_t b) { return (a % b + b) % b; }
 
-// Where an index along an axis of this extent, at least 1, reads; -1: nowhere.
+// The index that is read instead of one that may be outside of an axis, whose extent is at least 1; -1: none.
 std::int64_t at_border(std::int64_t index, std::int64_t extent, Border border) {
   if (index >= 0 && index < extent) return index;
   switch (border) {
@@ -124,7 +124,7 @@ Value pick(const Op& op, const Array& part, std::span<const Value> start, std::s
 
 namespace {
 
-// The elements of a result, one from those of the operands at the same place.
+// Computes each element of a result from the operands' elements at the same point.
 template <class R, class F, class... T>
 Value map(Type type, const Dims& dims, F f, const T*... in) {
   auto result = std::make_shared<Array>(type, dims);
@@ -234,7 +234,7 @@ Value slice(const Array& x, std::span<const Value> start, const Dims& dims) {
 
 namespace {
 
-// An array as [outer, extent, inner] around an axis.
+// An array seen as [outer, extent, inner] around an axis.
 struct Around {
   std::int64_t outer = 1;
   std::int64_t extent = 1;
@@ -247,7 +247,7 @@ struct Around {
   }
 };
 
-// In the order of the axis.
+// Folds in the order of the axis.
 template <class T, class F>
 void fold(const Around& shape, const T* in, T* out, T first, F f) {
   std::fill_n(out, shape.outer * shape.inner, first);
@@ -258,7 +258,7 @@ void fold(const Around& shape, const T* in, T* out, T first, F f) {
   }
 }
 
-// In blocks along the axis; the same as fold where there is one.
+// Folds in blocks along the axis; equal to fold if there is a single block.
 template <Float T>
 void sum(const Around& shape, const T* in, T* out) {
   const std::int64_t row = shape.inner;
@@ -344,7 +344,7 @@ void multiply(const T* a, const T* b, T* sum, std::int64_t rows, std::int64_t in
   }
 }
 
-// Its batch axes repeated to those of `like`.
+// Repeats the batch axes to those of `like`.
 Value batched(const Value& x, const Dims& like) {
   Dims dims = like;
   std::copy_n(x->dims().end() - 2, 2, dims.end() - 2);

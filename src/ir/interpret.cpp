@@ -59,17 +59,17 @@ class Interpreter {
   std::span<std::byte* const> buffers_;
   const std::uint64_t* scalars_;
   std::vector<std::span<const std::int64_t>> dims_;
-  Dims tile_;   // its extents
-  Dims block_;  // which it is
+  Dims tile_;   // extents of the tile
+  Dims block_;  // its number along each axis
   std::vector<Value> values_;
-  std::vector<std::vector<Value>> results_;  // of the loop whose body is this region
-  std::vector<std::vector<Id>> done_after_;  // the values that no later op of the same region uses
+  std::vector<std::vector<Value>> results_;  // by region: those of the loop whose body it is
+  std::vector<std::vector<Id>> done_after_;  // by op: the values that no later op of the same region uses
 };
 
 void Interpreter::find_last_uses() {
   std::vector<Id> last(program_.ops.size());
   const auto use = [&](Id used, int region, Id user) {
-    // Seen from where the value stands it is the loop that uses it.
+    // For the region of the value, the user is the loop that contains the op.
     while (region != program_[used].region) {
       user = program_.regions[static_cast<std::size_t>(region)].loop;
       region = program_.regions[static_cast<std::size_t>(region)].parent;
@@ -188,7 +188,7 @@ void Interpreter::store(const Op& op) {
   const std::span<const std::int64_t> to = dims_[0];
   const Dims strides = strides_of(to);
   const std::size_t element = static_cast<std::size_t>(bits_of(op.type)) / 8;
-  // The part of the tile that is inside of the output.
+  // The part of the tile inside the output.
   Dims inside;
   std::int64_t begin = 0;
   for (std::size_t axis = 0; axis < to.size(); ++axis) {
@@ -213,7 +213,7 @@ void interpret(const Program& program, std::span<std::byte* const> buffers, cons
     Interpreter interpreter(program, buffers, dims, scalars, tile_extents);
     for (std::int64_t tile = first; tile < last; ++tile) interpreter.run(tile);
   } catch (const std::bad_alloc&) {
-    throw Error(Errc::out_of_memory, core::text("[", program.name, "] its tiles are too large for memory"));
+    throw Error(Errc::out_of_memory, core::text("[", program.name, "] its tiles do not fit in memory"));
   }
 }
 

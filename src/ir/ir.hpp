@@ -12,18 +12,18 @@
 
 // The tile IR: what a kernel computes, from the point of view of one tile of its output.
 //
-// A *value* is a function from the points of a box (its shape) to elements. Nothing says where or whether it is stored:
-// the compilers decide. The extents of a shape are values themselves (rank 0, s64): constants, dimensions of buffers,
-// dimensions of the tile, and arithmetic of those; a negative one counts as 0. Values are numbered in the order in
-// which they were made (a loop after its body), and hash-consed: the same operation on the same operands is the same
-// value, so equal extents have equal ids.
+// A *value* is a function from the points of a box (its shape) to elements. The compilers decide where it is stored, if
+// at all. The extents of a shape are values themselves (rank 0, s64): constants, dimensions of buffers, dimensions of
+// the tile, and arithmetic on those; a negative one counts as 0. Values are numbered in the order in which they were
+// made (a loop after its body), and hash-consed: the same operation on the same operands is the same value, so equal
+// extents have equal ids.
 //
 // The interpreter (interpret.hpp) defines what every operation means.
 namespace tessera::ir {
 
 using tile::Border;
 
-// Element types: those of buffers, and what comparisons give.
+// Element types: those of buffers, and the result of comparisons.
 enum class Type : std::uint8_t { f32, f64, s32, s64, u32, u8, boolean };
 
 constexpr Type type_of(DType dtype) noexcept { return static_cast<Type>(dtype); }
@@ -41,7 +41,7 @@ inline constexpr Id none = -1;
 // clang-format off: what belongs together stands together
 enum class Code : std::uint8_t {
   // Leaves.
-  constant,  // rank 0; `number` of a float (an f32's is exact), else `integer` (a boolean's is 0 or 1)
+  constant,  // rank 0; `number` for a float (exact for an f32), else `integer` (0 or 1 for a boolean)
   scalar,    // rank 0; the call's scalar number `index`
   dim,       // rank 0, s64; the extent of axis `axis` of buffer `index`
   tile_dim,  // rank 0, s64; the extent of the tile along axis `axis` of the output
@@ -55,14 +55,14 @@ enum class Code : std::uint8_t {
   // applies to groups: clamp keeps index mod s. A buffer without elements reads as zero.
   load,
 
-  // Of one operand, point by point.
+  // One operand, pointwise.
   neg,     // integers wrap around
   abs,     // integers wrap around: abs of the least s32 is itself
   exp, log, sqrt, rsqrt, sin, cos, tanh, erf,  // floats
   floor, ceil, round,                          // floats; round: halves away from zero
   bit_not,                                     // integers; of a boolean: not
 
-  // Of two operands of one type, point by point, broadcast against each other.
+  // Two operands of one type, pointwise, broadcast against each other.
   add, sub, mul,               // integers wrap around
   div,                         // integers towards zero; by zero: 0; the least by -1 wraps around
   rem,                         // integers, the sign of the dividend; by zero: 0; floats as std::fmod
@@ -70,14 +70,14 @@ enum class Code : std::uint8_t {
   pow,                         // floats as std::pow; integers wrap around, a negative exponent as of 1 / x^n towards zero
   bit_and, bit_or, bit_xor,    // integers and booleans
   shl, shr,                    // integers; by the amount mod the width; shr keeps the sign
-  eq, ne, lt, le, gt, ge,      // give booleans; with NaN only ne is true
+  eq, ne, lt, le, gt, ge,      // return booleans; with NaN only ne is true
 
-  // Of three.
+  // Three operands.
   select,  // boolean, a, b
   fma,     // a * b + c: floats rounded once or twice, at the compiler's choice; integers wrap around
 
   // To `type`. Both saturate, and NaN becomes 0. convert: towards zero; nearest: to the nearest, halves away from zero.
-  // To a float: as the hardware rounds. From boolean: 0 or 1; to boolean: not zero.
+  // To a float: rounded as the hardware does. From boolean: 0 or 1; to boolean: whether it is not zero.
   convert, nearest,
 
   // Other points.
@@ -85,16 +85,16 @@ enum class Code : std::uint8_t {
   reshape,    // the same elements in row-major order
   transpose,  // axis i of the result is axis list[i] of the operand
   slice,      // operands: value, then a start (rank 0, s64) for each axis; outside of the operand: zero
-  // The value read as load reads a buffer, of which it is a part. operands: value; then for each axis of it where in
+  // Reads the value as load reads a buffer, of which the value is a part. operands: value; then for each axis of it where in
   // the buffer the part begins (rank 0, s64); then for each axis the buffer's extent (rank 0, s64); then an index for
-  // each axis. What the border rule gives outside of the part is zero.
+  // each axis. An element that the border rule reads outside of the part is zero.
   pick,
 
   // Along `axis`, which stays with extent 1. Over no elements: sum 0, product 1, max and min the type's least and
   // greatest (∓infinity), argmax 0.
   reduce_sum, reduce_product,  // integers wrap around; floats in any order, many of them in blocks that f64 adds up
   reduce_max, reduce_min,      // NaN if one is NaN
-  argmax,                      // s64; the first of the greatest; NaN is the greatest
+  argmax,                      // s64; the index of the first greatest element; NaN is the greatest
 
   mma,  // a[…,m,k], b[…,k,n], c[…,m,n]: c + a * b
 
@@ -114,7 +114,7 @@ struct Op {
   int index = 0;
   double number = 0;
   std::int64_t integer = 0;
-  int region = 0;  // where it stands
+  int region = 0;  // that contains it
   std::vector<Id> operands = {};
   std::vector<Id> shape = {};           // extents, outermost first; each an id of a value of rank 0 and type s64
   std::vector<std::int64_t> list = {};  // transpose: the permutation; load, pick: steps (empty: all 1)
@@ -124,7 +124,7 @@ struct Op {
 
 struct Region {
   int parent = -1;
-  Id loop = none;                  // whose body it is
+  Id loop = none;                  // the loop whose body it is
   std::vector<Id> arguments = {};  // the counter, then the carried values
   std::vector<Id> ops = {};        // in order, with constants and the like where they were first used
   std::vector<Id> results = {};    // the next carried values
@@ -143,8 +143,8 @@ struct Scalar {
   Type type = Type::f32;
 };
 
-// load_like of this axis of an input wants the same extent as of the output's axis, or so many times that: checked for
-// every call.
+// This axis of an input must be as long as the output's axis, or `factor` times as long, because load_like reads it.
+// Checked for every call.
 struct SameExtent {
   int buffer = 0;
   int axis = 0;
@@ -153,8 +153,9 @@ struct SameExtent {
   friend bool operator==(const SameExtent&, const SameExtent&) = default;
 };
 
-// For a program that goes along a part of an axis: the part begins at the scalar number `begin` and is as long as the
-// buffer `extent`, which has one axis and is never read. Of these axes all of the part is there.
+// For a program that processes a part of an axis: the part begins at the scalar number `begin` and is as long as the
+// buffer `extent`, which has one axis and is never read. Along the axes in `inside` the whole part is inside of the
+// buffer.
 struct Part {
   struct Axis {
     int buffer = 0;
@@ -169,11 +170,11 @@ struct Part {
 
 struct Program;
 
-// What a driver may do by a routine of its own instead of compiling the program, with the same results (floats: within
-// the kernel's tolerance). The numbers are the routine's arguments.
+// A routine that a driver may run instead of the compiled program, with the same results (floats: within the kernel's
+// tolerance). The numbers are the routine's arguments.
 //
-// It may be the beginning of the program only: what the routine leaves in the output then goes through the epilogue,
-// row by row. A row is what lies side by side along the last axis, of a convolution along the last two.
+// The routine may cover only the beginning of the program: then the epilogue is applied to what it left in the output,
+// row by row. A row is the elements side by side along the last axis, or along the last two for a convolution.
 struct Idiom {
   std::string name;  // "matmul", "conv2d"; empty: none
   std::vector<std::int64_t> numbers = {};
@@ -190,7 +191,7 @@ struct Program {
   std::vector<Region> regions;  // 0 is the body
   std::vector<SameExtent> same_extents;
   std::vector<std::int64_t> tile;  // the tile's shape, one for each axis of the output, if the caller chose it
-  std::vector<bool> whole;         // axes of the output that must not be cut, where it is known; empty: to be found out
+  std::vector<bool> whole;  // axes of the output that must not be split, if known; empty: whole_axes() finds them
   Idiom idiom;
   Part part = {};
 
@@ -211,7 +212,7 @@ inline std::span<const Id> indices_of(const Op& op) {
                                : std::span(op.operands);
 }
 
-// The value of a constant of an integer type; false if it is none.
+// The value of an integer or boolean constant; false if it is not one.
 inline bool is_constant(const Program& program, Id id, std::int64_t& value) noexcept {
   const Op& op = program[id];
   if (op.code != Code::constant || is_float(op.type)) return false;
@@ -219,7 +220,7 @@ inline bool is_constant(const Program& program, Id id, std::int64_t& value) noex
   return true;
 }
 
-// Checks the whole program; Errc::invalid_kernel that names the kernel and the culprit in the user's terms.
+// Checks the whole program. Throws Errc::invalid_kernel, naming the kernel and the offending op.
 void verify(const Program& program);
 
 // One op a line, regions indented:

@@ -23,7 +23,7 @@ std::string_view to_string(Border border) {
   }
 }
 
-// The shortest that is read back as the same number.
+// The shortest text that reads back as the same number.
 std::string number_text(double number) {
   char digits[32];
   const auto end = std::to_chars(digits, digits + sizeof(digits), number).ptr;
@@ -64,7 +64,7 @@ std::string heading(const Program& program) {
   return line + "\n";
 }
 
-// What stands behind the "=".
+// What follows the "=".
 std::string right_side(const Program& program, const Op& op) {
   const std::string_view name = to_string(op.code);
   const auto buffer = [&] { return program.buffers[static_cast<std::size_t>(op.index)].name; };

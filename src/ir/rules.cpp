@@ -16,7 +16,7 @@ void fail(const Program& program, std::string_view what) {
 
 namespace {
 
-// As the user writes it: "+", "exp".
+// The operator or function that the user wrote: "+", "exp".
 std::string_view word(Code code) {
   switch (code) {
     case Code::neg:
@@ -129,7 +129,7 @@ bool is_same_shape(const Program& program, std::span<const Id> a, std::span<cons
 
 namespace {
 
-// Extents as a product of a number and of values that are none themselves, sorted.
+// The product of extents: a constant, and the other factors, sorted.
 struct Factors {
   std::int64_t number = 1;
   Extents others;
@@ -185,14 +185,14 @@ std::optional<Extents> broadcast_shape(const Program& program, std::span<const I
   return shape;
 }
 
-Extents meet(const Program& program, std::span<const Id> operands) {
+Extents broadcast_all(const Program& program, std::span<const Id> operands) {
   Extents shape;
   for (const Id operand : operands) {
     const Extents& other = program[operand].shape;
     std::optional<Extents> both = broadcast_shape(program, shape, other);
     if (!both)
       fail(program, text("tiles of shape ", shape_text(program, shape), " and ", shape_text(program, other),
-                         " do not fit: an extent must be the same, or 1"));
+                         " cannot be broadcast together: extents must be equal, or 1"));
     shape = *std::move(both);
   }
   return shape;
@@ -207,7 +207,7 @@ void check_broadcasts_to(const Program& program, std::span<const Id> from, std::
 
 namespace {
 
-// Which types an op is for.
+// The types that an op takes.
 enum class Domain : std::uint8_t { any, numbers, floats, integers, bits };
 
 Domain domain_of(Code code) {
@@ -239,16 +239,17 @@ void check_domain(const Program& program, Code code, std::span<const Id> operand
     case Domain::any:
       return;
     case Domain::numbers:
-      if (type == Type::boolean) wrong("what a comparison gives is for select, &, | and !; cast<T>() it to compute");
+      if (type == Type::boolean)
+        wrong("a comparison's result works with select, &, | and ! only; cast<T>() it for arithmetic");
       return;
     case Domain::floats:
-      if (!is_float(type)) wrong("this is for floats; cast<float>() it first");
+      if (!is_float(type)) wrong("it takes floats; cast<float>() the operand");
       return;
     case Domain::integers:
-      if (!is_integer(type)) wrong("this is for integers");
+      if (!is_integer(type)) wrong("it takes integers");
       return;
     case Domain::bits:
-      if (is_float(type)) wrong("this is for integers and for what comparisons give");
+      if (is_float(type)) wrong("it takes integers and results of comparisons");
       return;
   }
 }
@@ -260,13 +261,13 @@ Type result_type(const Program& program, Code code, std::span<const Id> operands
   if (code == Code::select) {
     alike = alike.subspan(1);
     if (program[operands[0]].type != Type::boolean)
-      fail(program, text(call_text(program, code, operands), ": the condition must be what a comparison gives"));
+      fail(program, text(call_text(program, code, operands), ": the condition must be the result of a comparison"));
   }
   const Type type = program[alike.front()].type;
   for (const Id operand : alike) {
     if (program[operand].type != type)
       fail(program, text(call_text(program, code, operands),
-                         ": the types of tiles that meet must be equal; cast<T>() one of them"));
+                         ": tiles must have the same type to be combined; cast<T>() one of them"));
   }
   check_domain(program, code, operands, type);
   if (is_comparison(code)) return Type::boolean;
@@ -292,7 +293,7 @@ void check_mma(const Program& program, Id a, Id b, Id c) {
     const auto both = broadcast_shape(program, batch(shape), batch(sum));
     return both && is_same_shape(program, *both, batch(sum));
   };
-  if (!fits(x) || !fits(y)) wrong("the axes in front must be the sum's, or 1");
+  if (!fits(x) || !fits(y)) wrong("the batch axes must be those of the sum, or 1");
 }
 
 }  // namespace tessera::ir

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-// What may meet what: the rules of types and shapes that the builder applies and the verifier checks.
+// The rules of types and shapes: the builder applies them, the verifier checks them.
 namespace tessera::ir {
 
 using Extents = std::vector<Id>;
@@ -28,24 +28,24 @@ std::string shape_text(const Program& program, std::span<const Id> shape);
 std::string value_text(const Program& program, Id id);
 
 bool is_one(const Program& program, Id extent) noexcept;
-// Surely, whatever the call.
+// Whether they are equal in every call.
 bool is_same_extent(const Program& program, Id a, Id b) noexcept;
 bool is_same_shape(const Program& program, std::span<const Id> a, std::span<const Id> b) noexcept;
-// Surely as many points.
+// Whether the shapes have the same number of points in every call.
 bool is_same_size(const Program& program, std::span<const Id> a, std::span<const Id> b);
-// What the op may be as an extent, if its operands may: only what is known before a tile is computed.
+// Whether an op may be an extent if its operands may: it must be known before a tile is computed.
 bool is_known_before(const Op& op) noexcept;
 
-// The shape of two that meet; nothing if they do not fit.
+// The shape that two shapes broadcast to; nothing if they do not.
 std::optional<Extents> broadcast_shape(const Program& program, std::span<const Id> a, std::span<const Id> b);
-// Of the operands from `first` on; fails in the user's words if they do not fit.
-Extents meet(const Program& program, std::span<const Id> operands);
+// The shape that all operands broadcast to; fails with a message for the user if they do not.
+Extents broadcast_all(const Program& program, std::span<const Id> operands);
 // Fails unless `from` can be broadcast to exactly `to`.
 void check_broadcasts_to(const Program& program, std::span<const Id> from, std::span<const Id> to);
 
-// The type of a point-wise op or a reduction; fails if it cannot be of these operands.
+// The type of a pointwise op or a reduction; fails if it does not take these operands.
 Type result_type(const Program& program, Code code, std::span<const Id> operands);
-// Fails unless the shapes of an mma fit.
+// Fails unless the operands of an mma have matching shapes.
 void check_mma(const Program& program, Id a, Id b, Id c);
 
 }  // namespace tessera::ir

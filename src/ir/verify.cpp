@@ -29,7 +29,7 @@ class Verifier {
   [[noreturn]] void wrong(Id id, std::string_view what) const {
     fail(program_, text("%", id, " (", to_string(program_[id].code), "): ", what));
   }
-  // The message is put together only if it is needed: programs are verified each time that one is traced.
+  // The message is built only if it is needed: every traced program is verified.
   template <class... Part>
   void require(bool holds, Id id, const Part&... what) const {
     if (!holds) wrong(id, text(what...));
@@ -38,7 +38,7 @@ class Verifier {
 
   void check_heading() const;
   void check_regions();
-  void check_region(int number, std::vector<bool>& is_placed) const;
+  void check_region(int number, std::vector<bool>& is_listed) const;
   void check_references(Id id) const;
   void check_shape(Id id);
   void check_op(Id id) const;
@@ -57,22 +57,22 @@ class Verifier {
 };
 
 void Verifier::check_heading() const {
-  if (program_.buffers.empty()) fail(program_, "there is no output");
-  if (program_.regions.empty() || program_.ops.empty() || program_.body().ops.empty())
-    fail(program_, "there is nothing in it");
+  if (program_.buffers.empty()) fail(program_, "it has no output");
+  if (program_.regions.empty() || program_.ops.empty() || program_.body().ops.empty()) fail(program_, "it has no ops");
   const int rank = program_.buffers.front().rank();
   if (!program_.tile.empty() && static_cast<int>(program_.tile.size()) != rank)
-    fail(program_, text("the tile has ", program_.tile.size(), " extents and the output ", rank));
+    fail(program_, text("the tile has ", program_.tile.size(), " extents, but the output has ", rank,
+                        rank == 1 ? " axis" : " axes"));
   for (const std::int64_t extent : program_.tile) {
     if (extent < 0) fail(program_, text("the tile has a negative extent, ", extent));
   }
   if (!program_.whole.empty() && static_cast<int>(program_.whole.size()) != rank)
-    fail(program_, text("which axes are whole is said for ", program_.whole.size(), " and the output has ", rank));
+    fail(program_, text("the whole axes are listed for ", program_.whole.size(), " axes, but the output has ", rank));
   for (const SameExtent& same : program_.same_extents) {
     const auto buffer = static_cast<std::size_t>(same.buffer);
     if (buffer >= program_.buffers.size() || same.axis >= program_.buffers[buffer].rank() || same.output_axis >= rank)
-      fail(program_, "an extent is compared that is not there");
-    if (same.factor < 1) fail(program_, text("an extent is said to be ", same.factor, " times another"));
+      fail(program_, "an equal-extent rule names an axis that does not exist");
+    if (same.factor < 1) fail(program_, text("an equal-extent rule has the factor ", same.factor));
   }
 }
 
@@ -82,34 +82,34 @@ bool Verifier::is_inside(int region, int outer) const {
 }
 
 void Verifier::check_regions() {
-  std::vector<bool> is_placed(program_.ops.size());
-  for (int number = 0; number < static_cast<int>(program_.regions.size()); ++number) check_region(number, is_placed);
-  const auto lost = std::ranges::find(is_placed, false);
-  if (lost != is_placed.end()) wrong(static_cast<Id>(lost - is_placed.begin()), "it stands nowhere");
+  std::vector<bool> is_listed(program_.ops.size());
+  for (int number = 0; number < static_cast<int>(program_.regions.size()); ++number) check_region(number, is_listed);
+  const auto lost = std::ranges::find(is_listed, false);
+  if (lost != is_listed.end()) wrong(static_cast<Id>(lost - is_listed.begin()), "it is in no region");
 }
 
-void Verifier::check_region(int number, std::vector<bool>& is_placed) const {
+void Verifier::check_region(int number, std::vector<bool>& is_listed) const {
   const Region& region = program_.regions[static_cast<std::size_t>(number)];
   if ((number == 0) != (region.parent == -1) || region.parent >= number)
-    fail(program_, text("the region ", number, " has no place"));
-  const auto place = [&](Id id, bool is_argument) {
+    fail(program_, text("region ", number, " has no valid parent"));
+  const auto check_listed = [&](Id id, bool is_argument) {
     if (id < 0 || id >= static_cast<Id>(program_.ops.size())) fail(program_, text("there is no op %", id));
-    require(!is_placed[static_cast<std::size_t>(id)], id, "it stands in two places");
-    require(program_[id].region == number, id, "it stands in another region than it says");
-    require((program_[id].code == Code::argument) == is_argument, id, "arguments are those of a loop");
-    is_placed[static_cast<std::size_t>(id)] = true;
+    require(!is_listed[static_cast<std::size_t>(id)], id, "it is in two regions");
+    require(program_[id].region == number, id, "it is listed in a region other than its own");
+    require((program_[id].code == Code::argument) == is_argument, id, "only a loop has arguments");
+    is_listed[static_cast<std::size_t>(id)] = true;
   };
-  for (const Id id : region.arguments) place(id, true);
-  for (const Id id : region.ops) place(id, false);
-  if (!std::ranges::is_sorted(region.ops)) fail(program_, text("the ops of region ", number, " are in disorder"));
+  for (const Id id : region.arguments) check_listed(id, true);
+  for (const Id id : region.ops) check_listed(id, false);
+  if (!std::ranges::is_sorted(region.ops)) fail(program_, text("the ops of region ", number, " are out of order"));
 }
 
 void Verifier::check_references(Id id) const {
   const auto check = [&](Id other) {
-    require(other >= 0 && other < id, id, "it uses %", other, ", which is not made before it");
+    require(other >= 0 && other < id, id, "it uses %", other, ", which is not computed before it");
     require(is_inside(program_[id].region, program_[other].region), id, "it uses %", other,
-            ", which is made inside of a loop");
-    require(program_[other].code != Code::loop || program_[id].code == Code::result, id, "a loop is no value");
+            ", which is computed inside a loop");
+    require(program_[other].code != Code::loop || program_[id].code == Code::result, id, "a loop is not a value");
   };
   std::ranges::for_each(program_[id].operands, check);
   std::ranges::for_each(program_[id].shape, check);
@@ -121,7 +121,7 @@ void Verifier::check_shape(Id id) {
   for (const Id extent : op.shape) {
     require(is_index(extent), id, "an extent must be a single number of type s64");
     require(is_known_[static_cast<std::size_t>(extent)], id,
-            "an extent must be made of numbers, dim() and tile_dim() only");
+            "an extent must be computed from constants, dim() and tile_dim() only");
     std::int64_t value = 0;
     require(!is_constant(program_, extent, value) || value >= 0, id, "an extent cannot be negative");
   }
@@ -148,7 +148,8 @@ void Verifier::check_leaf(Id id) const {
   switch (op.code) {
     case Code::scalar:
       require(op.index >= 0 && op.index < static_cast<int>(program_.scalars.size()), id, "there is no such scalar");
-      require(op.type == program_.scalars[static_cast<std::size_t>(op.index)].type, id, "it has the scalar's type");
+      require(op.type == program_.scalars[static_cast<std::size_t>(op.index)].type, id,
+              "its type must be the scalar's");
       return;
     case Code::dim:
       require(op.index >= 0 && op.index < static_cast<int>(program_.buffers.size()), id, "there is no such buffer");
@@ -172,10 +173,11 @@ void Verifier::check_load(Id id) const {
   const Op& op = program_[id];
   require(op.index > 0 && op.index < static_cast<int>(program_.buffers.size()), id, "there is no such input");
   const Buffer& buffer = program_.buffers[static_cast<std::size_t>(op.index)];
-  require(op.type == buffer.type, id, "it has the buffer's type");
+  require(op.type == buffer.type, id, "its type must be the buffer's");
   require(op.operands.size() == buffer.dims.size(), id, "it takes an index for each axis");
   for (const Id index : op.operands) require(program_[index].type == Type::s64, id, "an index must be of type s64");
-  require(is_same_shape(program_, op.shape, meet(program_, op.operands)), id, "it has the shape of its indices");
+  require(is_same_shape(program_, op.shape, broadcast_all(program_, op.operands)), id,
+          "its shape must be that of its indices");
   require(op.list.empty() || op.list.size() == buffer.dims.size(), id, "it takes a step for each axis");
   require(std::ranges::all_of(op.list, [](std::int64_t step) { return step >= 1; }), id, "a step must be 1 or more");
 }
@@ -186,15 +188,16 @@ void Verifier::check_pointwise(Id id) const {
   require(op.operands.size() == count, id, "it takes ", count, " operands");
   const Type type = result_type(program_, op.code, op.operands);
   const bool converts = op.code == Code::convert || op.code == Code::nearest;
-  require(converts || op.type == type, id, "it is of type ", to_string(type));
-  require(is_same_shape(program_, op.shape, meet(program_, op.operands)), id, "it has the shape of its operands");
+  require(converts || op.type == type, id, "its type must be ", to_string(type));
+  require(is_same_shape(program_, op.shape, broadcast_all(program_, op.operands)), id,
+          "its shape must be that of its operands");
 }
 
 void Verifier::check_moved(Id id) const {
   const Op& op = program_[id];
   require(!op.operands.empty(), id, "it takes an operand");
   const Op& from = program_[op.operands.front()];
-  require(op.type == from.type, id, "it has the type of its operand");
+  require(op.type == from.type, id, "its type must be that of its operand");
   if (op.code == Code::slice) {
     require(op.shape.size() == from.shape.size() && op.operands.size() == op.shape.size() + 1, id,
             "it takes a start and an extent for each axis");
@@ -205,15 +208,16 @@ void Verifier::check_moved(Id id) const {
   require(op.operands.size() == 1, id, "it takes one operand");
   if (op.code == Code::broadcast) check_broadcasts_to(program_, from.shape, op.shape);
   if (op.code == Code::reshape)
-    require(is_same_size(program_, from.shape, op.shape), id, "there must surely be as many elements");
+    require(is_same_size(program_, from.shape, op.shape), id,
+            "the shapes must always have the same number of elements");
   if (op.code == Code::transpose) {
     std::vector<std::int64_t> axes = op.list;
     std::ranges::sort(axes);
-    require(axes.size() == from.shape.size() && op.shape.size() == axes.size(), id, "every axis is named once");
+    require(axes.size() == from.shape.size() && op.shape.size() == axes.size(), id, "each axis must be listed once");
     for (std::size_t i = 0; i < axes.size(); ++i) {
-      require(axes[i] == static_cast<std::int64_t>(i), id, "every axis is named once");
+      require(axes[i] == static_cast<std::int64_t>(i), id, "each axis must be listed once");
       require(is_same_extent(program_, op.shape[i], from.shape[static_cast<std::size_t>(op.list[i])]), id,
-              "its extents are those of its operand");
+              "its extents must be those of its operand");
     }
   }
 }
@@ -222,13 +226,14 @@ void Verifier::check_pick(Id id) const {
   const Op& op = program_[id];
   require(!op.operands.empty(), id, "it takes an operand");
   const Op& from = program_[op.operands.front()];
-  require(op.type == from.type, id, "it has the type of its operand");
+  require(op.type == from.type, id, "its type must be that of its operand");
   require(op.operands.size() == 1 + 3 * from.shape.size(), id,
           "it takes a start, an extent and an index for each axis");
   for (const Id start : starts_of(op)) require(is_index(start), id, "a start must be a single number of type s64");
   for (const Id extent : extents_of(op)) require(is_index(extent), id, "an extent must be a single number of type s64");
   for (const Id index : indices_of(op)) require(program_[index].type == Type::s64, id, "an index must be of type s64");
-  require(is_same_shape(program_, op.shape, meet(program_, indices_of(op))), id, "it has the shape of its indices");
+  require(is_same_shape(program_, op.shape, broadcast_all(program_, indices_of(op))), id,
+          "its shape must be that of its indices");
   require(op.list.empty() || op.list.size() == from.shape.size(), id, "it takes a step for each axis");
   require(std::ranges::all_of(op.list, [](std::int64_t step) { return step >= 1; }), id, "a step must be 1 or more");
 }
@@ -237,19 +242,19 @@ void Verifier::check_reduced(Id id) const {
   const Op& op = program_[id];
   if (op.code == Code::mma) {
     require(op.operands.size() == 3, id, "it takes 3 operands");
-    require(op.type == result_type(program_, op.code, op.operands), id, "it has the type of its operands");
+    require(op.type == result_type(program_, op.code, op.operands), id, "its type must be that of its operands");
     check_mma(program_, op.operands[0], op.operands[1], op.operands[2]);
-    require(is_same_shape(program_, op.shape, program_[op.operands[2]].shape), id, "it has the shape of the sum");
+    require(is_same_shape(program_, op.shape, program_[op.operands[2]].shape), id, "its shape must be that of the sum");
     return;
   }
   require(op.operands.size() == 1, id, "it takes one operand");
   Extents shape = program_[op.operands[0]].shape;
   require(op.axis >= 0 && op.axis < static_cast<int>(shape.size()), id, "there is no such axis");
-  require(op.type == result_type(program_, op.code, op.operands), id, "it has the type of its operand");
+  require(op.type == result_type(program_, op.code, op.operands), id, "its type must be that of its operand");
   require(op.shape.size() == shape.size() && is_one(program_, op.shape[static_cast<std::size_t>(op.axis)]), id,
-          "the axis stays with extent 1");
+          "the reduced axis must have extent 1");
   shape[static_cast<std::size_t>(op.axis)] = op.shape[static_cast<std::size_t>(op.axis)];
-  require(is_same_shape(program_, op.shape, shape), id, "its other extents are those of its operand");
+  require(is_same_shape(program_, op.shape, shape), id, "its other extents must be those of its operand");
 }
 
 void Verifier::check_loop(Id id) const {
@@ -262,22 +267,24 @@ void Verifier::check_loop(Id id) const {
     const Op& loop = program_[op.operands[0]];
     require(loop.code == Code::loop && op.index >= 0 && op.index + 1 < static_cast<int>(loop.operands.size()), id,
             "there is no such carried value");
-    require(is_like(id, loop.operands[static_cast<std::size_t>(op.index) + 1]), id, "it is like what is carried");
+    require(is_like(id, loop.operands[static_cast<std::size_t>(op.index) + 1]), id,
+            "its type and shape must be those of the carried value");
     return;
   }
   require(op.index > 0 && op.index < static_cast<int>(program_.regions.size()), id, "it has no body");
   const Region& body = program_.regions[static_cast<std::size_t>(op.index)];
-  require(body.loop == id && body.parent == op.region, id, "its body is of another loop");
+  require(body.loop == id && body.parent == op.region, id, "its body belongs to another loop");
   require(is_index(op.operands[0]), id, "the count must be a single number of type s64");
   require(body.arguments.size() == op.operands.size() && body.results.size() + 1 == op.operands.size(), id,
-          "its body takes and returns what is carried");
+          "its body must take and return the carried values");
   require(is_index(body.arguments[0]), id, "the counter must be a single number of type s64");
   for (std::size_t i = 1; i < op.operands.size(); ++i) {
     const Id next = body.results[i - 1];
-    require(next >= 0 && next < id && is_inside(op.index, program_[next].region), id, "its body returns what it has");
-    require(program_[body.arguments[i]].index == static_cast<int>(i), id, "arguments are numbered in order");
+    require(next >= 0 && next < id && is_inside(op.index, program_[next].region), id,
+            "its body must return values that it can use");
+    require(program_[body.arguments[i]].index == static_cast<int>(i), id, "arguments must be numbered in order");
     if (!is_like(op.operands[i], body.arguments[i]) || !is_like(op.operands[i], next)) {
-      wrong(id, text("it carries a tile of ", value_text(program_, op.operands[i]), " and its body returns one of ",
+      wrong(id, text("it carries a tile of ", value_text(program_, op.operands[i]), ", but its body returns one of ",
                      value_text(program_, next)));
     }
   }
@@ -291,13 +298,13 @@ void Verifier::check_store() const {
   const Op& store = program_[last];
   require(store.operands.size() == 1, last, "it takes one operand");
   const Buffer& output = program_.buffers.front();
-  require(program_[store.operands[0]].type == output.type && store.type == output.type, last, "the output is of type ",
-          to_string(output.type));
-  require(static_cast<int>(store.shape.size()) == output.rank(), last, "it has the shape of the tile");
+  require(program_[store.operands[0]].type == output.type && store.type == output.type, last,
+          "its type must be the output's, ", to_string(output.type));
+  require(static_cast<int>(store.shape.size()) == output.rank(), last, "its shape must be that of the tile");
   for (std::size_t axis = 0; axis < store.shape.size(); ++axis) {
     const Op& extent = program_[store.shape[axis]];
     require(extent.code == Code::tile_dim && extent.axis == static_cast<int>(axis), last,
-            "it has the shape of the tile");
+            "its shape must be that of the tile");
   }
   check_broadcasts_to(program_, program_[store.operands[0]].shape, store.shape);
 }

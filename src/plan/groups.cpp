@@ -110,7 +110,7 @@ struct JointResult {
   std::vector<int> kept;                       // which of the reader's and then the writer's own buffers it has
   std::string reason;
   bool skips = false;
-  bool is_in_parts = false;
+  bool recomputes_halo = false;
 };
 
 // Of programs that were fused, so many ops are kept at a time: some 16 MB.
@@ -308,7 +308,7 @@ const JointResult& Grouping::joint(Joint of) {
   JointResult result;
   result.reason = std::move(fused.reason);
   result.skips = fused.skips;
-  result.is_in_parts = fused.is_in_parts;
+  result.recomputes_halo = fused.recomputes_halo;
   if (fused.program) {
     // Where only the values matter, what was in between is not needed any more.
     result.kept = compile::drop_unused_buffers(*fused.program);
@@ -366,7 +366,7 @@ std::string Grouping::join(Piece& reader, std::size_t input, const Piece& writer
   reader.is_uniform = reader.is_uniform && writer.is_uniform;
   reader.is_pointwise = reader.is_pointwise && writer.is_pointwise;
   reader.skips = reader.skips || writer.skips || fused.skips;
-  reader.depth = std::max(reader.depth, writer.depth + (fused.is_in_parts ? 1 : 0));
+  reader.depth = std::max(reader.depth, writer.depth + (fused.recomputes_halo ? 1 : 0));
   return "";
 }
 
@@ -575,7 +575,7 @@ Group Grouping::finished(Made& made) {
   }
   if (made.piece->skips) {
     ir::Program apart = *made.piece->code.program;
-    compile::take_apart_groups(apart);
+    compile::deinterleave_inputs(apart);
     made.piece->code.program = std::make_shared<const ir::Program>(std::move(apart));
   }
   put_memory(made.piece->code.buffers);

@@ -72,7 +72,7 @@ class Disk_cache : public testing::Test {
   const Bytes content_ = bytes("some machine code");
 };
 
-TEST_F(Disk_cache, Finds_what_was_stored_also_by_another_process) {
+TEST_F(Disk_cache, Finds_content_also_if_another_process_stored_it) {
   DiskCache cache(folder_);
   EXPECT_FALSE(cache.find(key_));
   cache.store(key_, content_);
@@ -82,7 +82,7 @@ TEST_F(Disk_cache, Finds_what_was_stored_also_by_another_process) {
   EXPECT_EQ(files(), 1U);
 }
 
-TEST_F(Disk_cache, Stores_again_and_stores_nothing) {
+TEST_F(Disk_cache, Stores_twice_and_stores_empty_content) {
   DiskCache cache(folder_);
   cache.store(key_, content_);
   cache.store(key_, {});
@@ -114,7 +114,7 @@ TEST_F(Disk_cache, A_damaged_file_is_absent_and_replaced) {
   }
 }
 
-TEST_F(Disk_cache, A_file_cut_short_or_grown_is_absent) {
+TEST_F(Disk_cache, A_truncated_or_extended_file_is_absent) {
   DiskCache cache(folder_);
   cache.store(key_, content_);
   const fs::path file = only_file();
@@ -140,7 +140,7 @@ TEST_F(Disk_cache, A_file_of_another_key_is_absent) {
   EXPECT_FALSE(cache.find({3, 4}));
 }
 
-TEST_F(Disk_cache, What_others_could_have_written_is_absent) {
+TEST_F(Disk_cache, A_file_that_others_could_have_written_is_absent) {
   DiskCache cache(folder_);
   cache.store(key_, content_);
   const fs::path file = only_file();
@@ -153,7 +153,7 @@ TEST_F(Disk_cache, What_others_could_have_written_is_absent) {
   EXPECT_FALSE(cache.find(key_));
 }
 
-TEST_F(Disk_cache, Without_a_place_nothing_is_kept_and_nothing_fails) {
+TEST_F(Disk_cache, Without_a_usable_folder_nothing_is_stored_and_nothing_fails) {
   for (const fs::path& place : {fs::path(), fs::path("/proc/nowhere/cache"), parent_ / "file" / "cache"}) {
     std::ofstream(parent_ / "file") << "in the way";
     DiskCache cache(place);
@@ -163,7 +163,7 @@ TEST_F(Disk_cache, Without_a_place_nothing_is_kept_and_nothing_fails) {
   }
 }
 
-TEST_F(Disk_cache, The_longest_unused_files_go_when_there_are_too_many) {
+TEST_F(Disk_cache, The_least_recently_used_files_are_removed_first) {
   constexpr std::uint64_t limit = 100'000;
   DiskCache cache(folder_, limit);
   const Bytes large(10'000);
@@ -182,7 +182,7 @@ TEST_F(Disk_cache, The_longest_unused_files_go_when_there_are_too_many) {
   EXPECT_TRUE(fs::exists(folder_ / "a letter"));
 }
 
-TEST_F(Disk_cache, A_file_that_is_used_counts_as_young) {
+TEST_F(Disk_cache, Using_a_file_makes_it_recent) {
   DiskCache cache(folder_);
   cache.store(key_, content_);
   const auto yesterday = fs::file_time_type::clock::now() - std::chrono::hours(24);
@@ -206,7 +206,7 @@ TEST_F(Disk_cache, Threads_may_store_and_find_the_same_at_once) {
   EXPECT_EQ(files(), 1U);
 }
 
-// Sets or removes (null) a variable for the time of a test.
+// Sets or removes (null) a variable during a test.
 class Variable {
  public:
   Variable(const char* name, const char* value) : name_(name) {
@@ -242,7 +242,7 @@ TEST(Disk_cache_folder, Follows_the_environment) {
   EXPECT_EQ(DiskCache::default_folder(), "");
 }
 
-TEST(Disk_cache_folder, Is_none_without_a_home) {
+TEST(Disk_cache_folder, Is_empty_without_a_home) {
   const Variable home("HOME", nullptr);
   const Variable xdg("XDG_CACHE_HOME", "");
   const Variable own("TESSERA_CACHE_DIR", nullptr);

@@ -17,7 +17,7 @@ class Building : public testing::Test {
   Builder make{
       "test", {{"z", Type::f32, {-1, -1}}, {"x", Type::f32, {-1, -1}}, {"y", Type::s32, {-1, 7}}}, {{"a", Type::f32}}};
 
-  // A tile of this type and shape, of which nothing else matters.
+  // Any tile of this type and shape.
   Id tile(Type type, const Extents& shape) {
     return make.broadcast(is_float(type) ? make.number(type, 1) : make.integer(type, 1), shape);
   }
@@ -39,14 +39,14 @@ TEST_F(Building, The_same_op_on_the_same_operands_is_the_same_value) {
   EXPECT_EQ(make.unary(Code::exp, loaded), make.unary(Code::exp, loaded));
 }
 
-TEST_F(Building, Numbers_are_told_apart_by_type_and_by_bits) {
+TEST_F(Building, Constants_of_different_types_or_bits_differ) {
   EXPECT_EQ(make.number(Type::f32, 0.1), make.number(Type::f32, static_cast<double>(0.1F)));
   EXPECT_NE(make.number(Type::f32, 1), make.number(Type::f64, 1));
   EXPECT_NE(make.number(Type::f32, 0.0), make.number(Type::f32, -0.0));
   EXPECT_NE(make.integer(Type::s32, 1), make.integer(Type::s64, 1));
 }
 
-TEST_F(Building, Whole_number_arithmetic_is_done_at_once) {
+TEST_F(Building, Integer_arithmetic_is_folded) {
   const auto of = [&](Code code, std::int64_t a, std::int64_t b) {
     return constant(make.binary(code, make.index(a), make.index(b)));
   };
@@ -63,7 +63,7 @@ TEST_F(Building, Whole_number_arithmetic_is_done_at_once) {
   EXPECT_EQ(constant(make.unary(Code::neg, make.index(4))), -4);
 }
 
-TEST_F(Building, What_changes_nothing_is_left_out) {
+TEST_F(Building, Operations_without_effect_are_omitted) {
   const Id n = make.dim(1, 0);
   const Id zero = make.index(0);
   const Id one = make.index(1);
@@ -79,7 +79,7 @@ TEST_F(Building, What_changes_nothing_is_left_out) {
   EXPECT_EQ(make.select(make.binary(Code::eq, one, one), n, zero), n);
 }
 
-TEST_F(Building, The_number_of_a_tile_times_its_extent_is_where_it_begins) {
+TEST_F(Building, The_number_of_a_tile_times_its_extent_is_its_origin) {
   EXPECT_EQ(make.binary(Code::mul, make.block(1), make.tile_dim(1)), make.origin(1));
   EXPECT_EQ(make.binary(Code::mul, make.tile_dim(1), make.block(1)), make.origin(1));
   EXPECT_NE(make.binary(Code::mul, make.block(0), make.tile_dim(1)), make.origin(0));
@@ -90,7 +90,7 @@ TEST_F(Building, Known_extents_of_buffers_are_constants) {
   EXPECT_EQ(constant(make.dim(2, 0)), std::nullopt);
 }
 
-TEST_F(Building, Conversions_and_moves_that_change_nothing_are_left_out) {
+TEST_F(Building, Conversions_and_moves_without_effect_are_omitted) {
   const Id a = tile(Type::f32, {make.tile_dim(0), make.index(3)});
   EXPECT_EQ(make.convert(Code::convert, Type::f32, a), a);
   EXPECT_EQ(make.broadcast(a, make[a].shape), a);
@@ -98,7 +98,7 @@ TEST_F(Building, Conversions_and_moves_that_change_nothing_are_left_out) {
   EXPECT_EQ(make.transpose(a, {0, 1}), a);
 }
 
-TEST_F(Building, Shapes_meet_as_in_numpy) {
+TEST_F(Building, Shapes_broadcast_as_in_numpy) {
   const Id rows = make.tile_dim(0);
   const Id columns = make.tile_dim(1);
   const Id one = make.index(1);
@@ -108,42 +108,44 @@ TEST_F(Building, Shapes_meet_as_in_numpy) {
   EXPECT_EQ(make[make.binary(Code::add, row, make.number(Type::f32, 1))].shape, (Extents{columns}));
 }
 
-TEST_F(Building, Shapes_that_are_not_surely_equal_do_not_fit) {
+TEST_F(Building, Shapes_that_may_differ_do_not_broadcast) {
   const Id rows = make.tile_dim(0);
   const Id a = tile(Type::f32, {rows, make.index(16)});
   const Id b = tile(Type::f32, {rows, make.dim(1, 1)});
-  expect_error(Errc::invalid_kernel, "[test] tiles of shape [tile 0, 16] and [tile 0, dim 1 of x] do not fit",
+  expect_error(Errc::invalid_kernel,
+               "[test] tiles of shape [tile 0, 16] and [tile 0, dim 1 of x] cannot be broadcast together",
                [&] { make.binary(Code::add, a, b); });
   const Id c = tile(Type::f32, {rows, make.index(17)});
-  expect_error(Errc::invalid_kernel, "[tile 0, 16] and [tile 0, 17] do not fit", [&] { make.binary(Code::mul, a, c); });
+  expect_error(Errc::invalid_kernel, "[tile 0, 16] and [tile 0, 17] cannot be broadcast together",
+               [&] { make.binary(Code::mul, a, c); });
   expect_error(Errc::invalid_kernel, "a tile of shape [tile 0, 16] cannot be broadcast to [tile 0, 17]",
                [&] { make.broadcast(a, make[c].shape); });
 }
 
-TEST_F(Building, Extents_are_told_as_they_were_computed) {
+TEST_F(Building, Messages_show_extents_as_they_were_computed) {
   const Id n = make.binary(Code::div, make.binary(Code::add, make.dim(1, 0), make.index(3)), make.index(4));
   const Id a = tile(Type::f32, {make.binary(Code::min, n, make.tile_dim(1))});
   EXPECT_EQ(value_text(make.program(), a), "f32[min((dim 0 of x + 3) / 4, tile 1)]");
 }
 
-TEST_F(Building, Types_that_meet_must_be_equal) {
+TEST_F(Building, Operands_must_have_the_same_type) {
   const Id f = make.number(Type::f32, 1);
   const Id i = make.integer(Type::s32, 1);
   expect_error(Errc::invalid_kernel, "[test] f32 + s32: the types of tiles that meet must be equal; cast<T>() one",
                [&] { make.binary(Code::add, f, i); });
   expect_error(Errc::invalid_kernel, "fma(f32, f32, s32)", [&] { make.fma(f, f, i); });
-  expect_error(Errc::invalid_kernel, "exp(s32): this is for floats; cast<float>() it",
+  expect_error(Errc::invalid_kernel, "exp(s32): it takes floats; cast<float>() the operand",
                [&] { make.unary(Code::exp, i); });
-  expect_error(Errc::invalid_kernel, "f32 << f32: this is for integers", [&] { make.binary(Code::shl, f, f); });
+  expect_error(Errc::invalid_kernel, "f32 << f32: it takes integers", [&] { make.binary(Code::shl, f, f); });
   expect_error(Errc::invalid_kernel, "f32 & f32", [&] { make.binary(Code::bit_and, f, f); });
   const Id truth = make.binary(Code::lt, f, f);
   EXPECT_EQ(make[truth].type, Type::boolean);
-  expect_error(Errc::invalid_kernel, "bool + bool: what a comparison gives is for select",
+  expect_error(Errc::invalid_kernel, "bool + bool: a comparison's result works with select",
                [&] { make.binary(Code::add, truth, truth); });
-  expect_error(Errc::invalid_kernel, "the condition must be what a comparison gives", [&] { make.select(f, f, f); });
+  expect_error(Errc::invalid_kernel, "the condition must be the result of a comparison", [&] { make.select(f, f, f); });
 }
 
-TEST_F(Building, Reshape_needs_surely_as_many_elements) {
+TEST_F(Building, Reshape_needs_the_same_number_of_elements) {
   const Id rows = make.tile_dim(0);
   const Id a = tile(Type::f32, {rows, make.index(12)});
   EXPECT_EQ(make[make.reshape(a, {make.index(3), rows, make.index(4)})].shape.size(), 3U);
@@ -154,7 +156,7 @@ TEST_F(Building, Reshape_needs_surely_as_many_elements) {
                [&] { make.reshape(a, {make.tile_dim(1), make.index(12)}); });
 }
 
-TEST_F(Building, Matrices_must_fit) {
+TEST_F(Building, Matrices_must_have_matching_shapes) {
   const Id m = make.tile_dim(0);
   const Id n = make.tile_dim(1);
   const Id k = make.index(16);
@@ -171,7 +173,7 @@ TEST_F(Building, Matrices_must_fit) {
   const Id batched = tile(Type::f32, {batch, m, k});
   const Id sum = tile(Type::f32, {batch, m, n});
   EXPECT_EQ(make[make.mma(batched, b, sum)].shape, (Extents{batch, m, n}));
-  expect_error(Errc::invalid_kernel, "the axes in front must be the sum's, or 1", [&] { make.mma(batched, b, c); });
+  expect_error(Errc::invalid_kernel, "the batch axes must be those of the sum, or 1", [&] { make.mma(batched, b, c); });
 }
 
 TEST_F(Building, Extents_are_known_before_a_tile_is_computed) {
@@ -191,7 +193,7 @@ TEST_F(Building, A_load_takes_an_index_for_each_axis) {
                [&] { make.load(1, {index, make.number(Type::f32, 1)}, Border::zero); });
 }
 
-TEST_F(Building, A_loop_uses_what_is_outside_and_nothing_of_it_is_used_outside) {
+TEST_F(Building, A_loop_uses_outer_values_and_its_own_are_not_visible_outside) {
   const Id outer = make.tile_dim(0);
   make.begin_loop(make.index(3), {make.index(0)});
   EXPECT_EQ(make.tile_dim(0), outer);
@@ -206,15 +208,15 @@ TEST_F(Building, A_loop_uses_what_is_outside_and_nothing_of_it_is_used_outside) 
   EXPECT_EQ(make.program().regions[1].loop, make[result].operands[0]);
 }
 
-TEST_F(Building, A_loop_returns_what_it_carries) {
+TEST_F(Building, A_loop_returns_values_of_the_carried_types) {
   make.begin_loop(make.index(3), {make.index(0)});
   const Id other = make.number(Type::f32, 0);
-  expect_error(Errc::invalid_kernel, "a loop carries a tile of s64 and its body returns one of f32",
+  expect_error(Errc::invalid_kernel, "a loop carries a tile of s64, but its body returns one of f32",
                [&] { make.end_loop({other}); });
 }
 
-TEST_F(Building, What_is_stored_is_of_the_outputs_type_and_shape) {
-  expect_error(Errc::invalid_kernel, "the output z is f32 and what is stored is s32: cast<T>() it", [&] {
+TEST_F(Building, The_stored_tile_has_the_outputs_type_and_shape) {
+  expect_error(Errc::invalid_kernel, "the output z is f32, but the stored tile is s32: cast<T>() it", [&] {
     const Id value = make.integer(Type::s32, 1);
     std::move(make).store(value);
   });

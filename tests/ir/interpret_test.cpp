@@ -169,7 +169,7 @@ TEST(Integers, Wrap_around) {
   EXPECT_EQ(pairs(U{0}, U{1}, sub), (U{4294967295U}));
 }
 
-TEST(Integers, Divided_by_zero_give_zero_and_go_towards_zero) {
+TEST(Integers, Divide_by_zero_to_zero_and_round_towards_zero) {
   using V = std::vector<std::int32_t>;
   EXPECT_EQ(pairs(V{7, -7, 7, 5, least}, V{2, 2, -2, 0, -1}, divide), (V{3, -3, -3, 0, least}));
   EXPECT_EQ(pairs(V{7, -7, 7, 5, least}, V{4, 4, -4, 0, -1}, rem), (V{3, -3, 3, 0, 0}));
@@ -177,13 +177,13 @@ TEST(Integers, Divided_by_zero_give_zero_and_go_towards_zero) {
   EXPECT_EQ(pairs(U{4294967295U, 1}, U{2, 0}, divide), (U{2147483647U, 0}));
 }
 
-TEST(Integers, Have_powers_that_wrap_around_and_negative_exponents_go_towards_zero) {
+TEST(Integers, Have_powers_that_wrap_around_and_round_towards_zero) {
   using V = std::vector<std::int32_t>;
   EXPECT_EQ(pairs(V{2, 3, -2, 2}, V{31, 21, 3, 32}, power), (V{least, 1870418611, -8, 0}));
   EXPECT_EQ(pairs(V{2, 1, -1, -1, 0}, V{-1, -5, -3, -2, -1}, power), (V{0, 1, -1, 1, 0}));
 }
 
-TEST(Integers, Have_bits_and_shifts_by_the_amount_modulo_the_width) {
+TEST(Integers, Shift_by_the_amount_modulo_the_width) {
   using V = std::vector<std::int32_t>;
   EXPECT_EQ(pairs(V{12, -1}, V{10, 5}, [](const Tile& a, const Tile& b) { return a & b; }), (V{8, 5}));
   EXPECT_EQ(pairs(V{12, 0}, V{10, 5}, [](const Tile& a, const Tile& b) { return a | b; }), (V{14, 5}));
@@ -198,7 +198,7 @@ TEST(Integers, Have_bits_and_shifts_by_the_amount_modulo_the_width) {
   EXPECT_EQ(pairs(B{255, 2}, B{4, 9}, [](const Tile& a, const Tile& b) { return a >> b; }), (B{15, 1}));
 }
 
-TEST(Floats, Keep_nan_in_min_and_max_and_differ_from_it) {
+TEST(Floats, Propagate_nan_in_min_and_max_and_compare_unequal_to_it) {
   using V = std::vector<float>;
   const V a = {nan_f, 1, nan_f, 2};
   const V b = {1, nan_f, nan_f, 3};
@@ -209,7 +209,7 @@ TEST(Floats, Keep_nan_in_min_and_max_and_differ_from_it) {
   EXPECT_EQ(truths(a, b, [](const Tile& x, const Tile& y) { return x <= y; }), (V{0, 0, 0, 1}));
 }
 
-TEST(Floats, Divide_by_zero_as_ieee_says_and_have_fmod) {
+TEST(Floats, Divide_by_zero_as_in_ieee_754_and_have_fmod) {
   expect_same(pairs<float>({1, -1, 0}, {0, 0, 0}, divide), {inf_f, -inf_f, nan_f});
   expect_same(pairs<float>({5.5F, -5.5F, 1}, {2, 2, 0}, rem), {1.5F, -1.5F, nan_f});
   expect_same(pairs<float>({2, 0.25F, -8}, {0.5F, -2, 1}, power), {std::sqrt(2.0F), 16, -8});
@@ -291,7 +291,7 @@ TEST(Truths, Are_combined_by_and_or_xor_and_not) {
   EXPECT_EQ(both([](const Tile& a, const Tile& b) { return select(a, b, true); }), (V{1, 1, 0, 1}));
 }
 
-// What x gives from 3 before its beginning to 3 behind its end.
+// What loads of x return from 3 before its beginning to 3 after its end.
 std::vector<float> around(const std::vector<float>& x, Border border) {
   const auto size = static_cast<std::int64_t>(x.size());
   return Interpreted().input<float>({size}, x).output<float>({size + 6}, [&] {
@@ -309,7 +309,7 @@ TEST(Loads, Outside_of_a_buffer_follow_the_border) {
   EXPECT_EQ(around(x, Border::wrap), (V{2, 3, 4, 1, 2, 3, 4, 1, 2, 3}));
 }
 
-TEST(Loads, Far_outside_reflect_and_wrap_again_and_again) {
+TEST(Loads, Far_outside_reflect_and_wrap_repeatedly) {
   using V = std::vector<float>;
   EXPECT_EQ(around({1, 2}, Border::reflect), (V{2, 1, 2, 1, 2, 1, 2, 1}));
   EXPECT_EQ(around({1, 2}, Border::wrap), (V{2, 1, 2, 1, 2, 1, 2, 1}));
@@ -359,7 +359,7 @@ TEST(Loads, At_the_greatest_and_least_indices_are_outside) {
   EXPECT_EQ(read(Border::clamp), (std::vector<float>{10, 30}));
 }
 
-// What the body makes of [[1, 2, 3], [4, 5, 6]], in row-major order.
+// The result of the body for [[1, 2, 3], [4, 5, 6]], in row-major order.
 std::vector<float> of_six(const Dims& dims, const std::function<Tile(const Tile&)>& body) {
   Interpreted run;
   run.input<float>({2, 3}, {1, 2, 3, 4, 5, 6});
@@ -368,7 +368,7 @@ std::vector<float> of_six(const Dims& dims, const std::function<Tile(const Tile&
     std::vector<tile::Index> zeros(static_cast<std::size_t>(z.rank()), 0);
     std::vector<tile::Index> extents;
     for (int axis = 0; axis < z.rank(); ++axis) extents.push_back(z.tile_dim(axis));
-    // A slice has the tile's extents, whatever the extents of what is made.
+    // The slice has the tile's extents, whatever the extents of the body's result.
     z.store(slice(body(Input(0).load({2, 3}, {0, 0})), tile::Indices(zeros), tile::Indices(extents)));
   });
   return run.run<float>(program, dims);
@@ -386,7 +386,7 @@ TEST(Points, Are_moved_by_transpose_reshape_slice_and_broadcast) {
             (V{1, 4, 2, 5, 3, 6}));
 }
 
-TEST(Points, Outside_of_what_is_sliced_are_zero) {
+TEST(Points, Outside_of_a_sliced_tile_are_zero) {
   using V = std::vector<float>;
   Interpreted run;
   run.input<float>({3}, {1, 2, 3});
@@ -403,7 +403,7 @@ TEST(Points, Outside_of_what_is_sliced_are_zero) {
   EXPECT_EQ(from(9), (V{0}));
 }
 
-TEST(Reductions, Over_nothing_give_what_changes_nothing) {
+TEST(Reductions, Over_no_elements_give_the_identity) {
   const auto over_nothing = [](auto reduce) {
     return Interpreted().input<float>({0}, {}).output<float>({1}, [&] {
       const Input x(0);
@@ -422,7 +422,7 @@ TEST(Reductions, Over_nothing_give_what_changes_nothing) {
   EXPECT_EQ(of_bytes[0], 255);
 }
 
-TEST(Reductions, Wrap_around_and_keep_nan) {
+TEST(Reductions, Wrap_around_and_propagate_nan) {
   const auto reduced = [](std::vector<float> values, auto reduce) {
     return Interpreted().input<float>({3}, values).output<float>({1}, [&] {
       Output().store(reduce(Input(0).load({3}, {0}), 0));
@@ -436,7 +436,7 @@ TEST(Reductions, Wrap_around_and_keep_nan) {
   EXPECT_EQ(sum[0], 45);
 }
 
-TEST(Reductions, Sum_millions_as_well_as_a_few) {
+TEST(Reductions, Sum_millions_as_accurately_as_a_few) {
   constexpr std::int64_t count = 1'000'003;
   const std::vector<float> tenths(2 * count, 0.1F);
   const auto along_row = Interpreted().input<float>({2 * count}, tenths).output<float>({1}, [&] {
@@ -460,7 +460,7 @@ TEST(Reductions, Argmax_is_the_first_of_the_greatest_and_nan_is_the_greatest) {
   EXPECT_EQ(where({-inf_f, -inf_f, -inf_f, -inf_f}), 0);
 }
 
-TEST(Loops, Run_as_often_as_they_say_and_carry_several_values) {
+TEST(Loops, Run_their_count_and_carry_several_values) {
   using V = std::vector<std::int64_t>;
   const auto fibonacci = [](int count) {
     return Interpreted().output<std::int64_t>({1}, [&] {
@@ -477,7 +477,7 @@ TEST(Loops, Run_as_often_as_they_say_and_carry_several_values) {
   EXPECT_EQ(fibonacci(-3), (V{0}));
 }
 
-TEST(Loops, Stand_inside_of_loops) {
+TEST(Loops, Can_be_nested) {
   const auto result = Interpreted().output<std::int64_t>({1}, [] {
     Output().store(tile::loop(3, 0, [](const tile::Index& i, const Tile& sum) {
       return tile::loop(4, sum, [&](const tile::Index& k, const Tile& inner) { return inner + i * 10 + k; });
@@ -486,7 +486,7 @@ TEST(Loops, Stand_inside_of_loops) {
   EXPECT_EQ(result[0], 4 * 10 * (0 + 1 + 2) + 3 * (0 + 1 + 2 + 3));
 }
 
-TEST(Tiles, Know_where_they_are_and_edges_are_left_out) {
+TEST(Tiles, Know_their_origin_and_are_clipped_at_the_edges) {
   Interpreted run;
   run.tiled({2, 2});
   const auto places = run.output<std::int64_t>({3, 3}, [] {
@@ -527,10 +527,10 @@ TEST(Scalars, Come_as_the_bits_of_a_double_or_of_an_s64) {
             (std::vector<std::uint32_t>{4294967295U}));
 }
 
-TEST(Memory, That_a_tile_cannot_have_is_an_error) {
+TEST(Memory, That_cannot_be_allocated_is_an_error) {
   Interpreted run;
   for (const std::int64_t extent : {1LL << 40, 1LL << 62}) {
-    expect_error(Errc::out_of_memory, "[test] its tiles are too large for memory", [&] {
+    expect_error(Errc::out_of_memory, "[test] its tiles do not fit in memory", [&] {
       run.output<std::int64_t>({1, 1},
                                [&] { Output().store(reduce_sum(reduce_sum(tile::iota({extent, extent}, 0), 0), 1)); });
     });

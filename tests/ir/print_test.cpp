@@ -72,7 +72,7 @@ TEST(Print, Shows_every_attribute) {
   }
 }
 
-TEST(Print, Tells_numbers_apart) {
+TEST(Print, Shows_numbers_exactly) {
   const auto text = [](double number) {
     return to_string(tile::trace("n", {{"z", Type::f64, {}}}, {}, [&] { Output().store(number); }));
   };

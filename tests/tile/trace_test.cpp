@@ -89,12 +89,13 @@ TEST(Numbers, Cannot_be_combined_with_booleans) {
 }
 
 TEST(Types, That_differ_are_refused_with_a_hint) {
-  expect_refused("[test] f32 + s32: the types of tiles that meet must be equal; cast<T>() one of them",
+  expect_refused("[test] f32 + s32: tiles must have the same type to be combined; cast<T>() one of them",
                  [] { x() + y(); });
   expect_refused("select(bool, f32, s32)", [] { select(x() > 0, x(), y()); });
-  expect_refused("exp(s32): this is for floats; cast<float>() it first", [] { exp(y()); });
+  expect_refused("exp(s32): it takes floats; cast<float>() the operand", [] { exp(y()); });
   expect_refused("floor(u8)", [] { floor(b()); });
-  expect_refused("bool * bool: what a comparison gives is for select, &, | and !", [] { (x() > 0) * (x() < 1); });
+  expect_refused("bool * bool: a comparison's result works with select, &, | and ! only",
+                 [] { (x() > 0) * (x() < 1); });
   expect_refused("~ is for integers", [] { ~(x() > 0); });
   expect_refused("! needs a bool, got s32", [] { !y(); });
   expect_refused("the output z is f32 but the stored value is s32: cast<T>() it", [] { Output().store(y()); });
@@ -102,7 +103,7 @@ TEST(Types, That_differ_are_refused_with_a_hint) {
 }
 
 TEST(Shapes, That_do_not_fit_are_refused) {
-  expect_refused("[test] tiles of shape [tile 0, 16] and [tile 0, dim 1 of x] do not fit", [] {
+  expect_refused("[test] tiles of shape [tile 0, 16] and [tile 0, dim 1 of x] cannot be broadcast together", [] {
     const Output z;
     const Tile a = Input(0).load({z.tile_dim(0), 16}, {z.block(0), 0});
     a + Input(0).load({z.tile_dim(0), Input(0).dim(1)}, {z.block(0), 0});
@@ -110,7 +111,7 @@ TEST(Shapes, That_do_not_fit_are_refused) {
   expect_refused("a tile of shape [16, 16] cannot be broadcast to [tile 0, tile 1]",
                  [] { Output().store(Input(0).load({16, 16}, {0, 0})); });
   expect_refused("transpose of a tile of shape []: it needs two axes", [] { transpose(Tile(1)); });
-  expect_refused("every axis must be named once", [] { transpose(x(), {0, 0}); });
+  expect_refused("each axis must be listed once", [] { transpose(x(), {0, 0}); });
   expect_refused("x has 2 axes, got 1 extents", [] { Input(0).load({16}, {0, 0}); });
   expect_refused("x has 2 axes, got 1 coordinates", [] { Input(0).load({16, 16}, {0}); });
   expect_refused("x has 2 axes, got 3 indices", [] { Input(0).at({0, 0, 0}); });
@@ -171,7 +172,7 @@ TEST(Indices, Are_single_integers) {
   expect_refused("the number 1.5 does not fit s64", [] { Input(0).load({4, 4}, {1.5, 0}); });
   expect_refused("an index must be of type s64, got s32; cast<std::int64_t>() it", [] { Input(0).at({y(), 0}); });
   expect_refused("an extent of a tile cannot be negative, got -4", [] { Input(0).load({-4, 4}, {0, 0}); });
-  expect_refused("an extent of a tile must be made of numbers, dim() and tile_dim() only",
+  expect_refused("an extent of a tile must be computed from constants, dim() and tile_dim() only",
                  [] { Input(0).load({Output().block(0), 4}, {0, 0}); });
 }
 
@@ -179,7 +180,7 @@ TEST(Loops, Return_what_they_carry) {
   const auto looped = [](const Tile& initial, auto next) {
     return [=] { tile::loop(3, initial, [&](const tile::Index&, const Tile& sum) { return next(sum); }); };
   };
-  expect_refused("a loop carries a tile of s64 and its body returns one of f32[tile 0, tile 1]",
+  expect_refused("a loop carries a tile of s64, but its body returns one of f32[tile 0, tile 1]",
                  looped(0, [](const Tile&) { return x(); }));
   expect_refused("the number 2.5 does not fit s64", looped(0, [](const Tile&) -> Tile { return 2.5; }));
 }

@@ -19,13 +19,13 @@
 #include <sys/auxv.h>
 #endif
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 
 namespace {
 
-constexpr std::array<std::string_view, 3> level_names = {"sse2", "avx2", "avx512"};  // as VectorLevel counts them
+constexpr std::array<std::string_view, 3> level_names = {"sse2", "avx2", "avx512"};  // in the order of VectorLevel
 
-// Streams would take longer than all the rest here.
+// Without a stream, which would take longer than everything else here.
 std::string hex(std::uint64_t number) {
   std::array<char, 16> digits{};
   return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), number, 16).ptr};
@@ -37,14 +37,14 @@ struct Leaf {
   std::uint32_t a = 0, b = 0, c = 0, d = 0;
 };
 
-// A virtual machine takes some 5 µs a leaf, so only few are asked for.
+// Each leaf takes about 5 µs in a virtual machine, so only a few are read.
 Leaf cpuid(std::uint32_t number) {
   Leaf leaf;
   __cpuid_count(number, 0, leaf.a, leaf.b, leaf.c, leaf.d);
   return leaf;
 }
 
-// Which registers the system saves at a thread switch.
+// The registers that the system saves at a thread switch.
 std::uint64_t saved_registers() {
   std::uint32_t low = 0;
   std::uint32_t high = 0;
@@ -70,7 +70,7 @@ Host detect() {
     host.has_vnni = host.level == VectorLevel::avx512 && all(more.c, bit_AVX512VNNI);
     host.has_vbmi = host.level == VectorLevel::avx512 && all(more.c, bit_AVX512VBMI);
   }
-  // basic.b has the number of the core in it, and is left out.
+  // basic.b is left out: it contains the number of the core.
   for (const std::uint64_t word :
        {std::uint64_t{vendor.b}, std::uint64_t{basic.a}, std::uint64_t{basic.c}, std::uint64_t{basic.d},
         std::uint64_t{more.b}, std::uint64_t{more.c}, std::uint64_t{more.d}, std::uint64_t{extended.c},
@@ -97,8 +97,8 @@ void set_widths(Host& host) {
 
 #endif
 
-// Of the last cache that a core can fill. The system's word for it, not the C library's: that one adds up the caches of
-// all the clusters of an AMD processor, of which a core fills one (256 MiB instead of 32).
+// The size of the last cache that a core can fill, from the kernel rather than the C library: the latter adds up the
+// caches of all clusters of an AMD processor, of which a core fills one (256 MiB instead of 32).
 std::int64_t last_cache_bytes() {
   std::int64_t last = 0;
   for (int index = 0;; ++index) {
@@ -118,7 +118,7 @@ Host detect_host(const char* cap) {
     const auto* name = std::find(level_names.begin(), level_names.end(), cap);
     if (name == level_names.end()) {
       throw Error(Errc::invalid_argument,
-                  core::text("TESSERA_CPU_FEATURES is '", cap, "'; it can be sse2, avx2 or avx512"));
+                  core::text("TESSERA_CPU_FEATURES is '", cap, "'; it must be sse2, avx2 or avx512"));
     }
     host.level = std::min(host.level, static_cast<VectorLevel>(name - level_names.begin()));
     host.capped = true;
@@ -135,9 +135,9 @@ std::int64_t streaming_bytes() {
 }
 
 const Host& host() {
-  // Never destroyed: workers may still compile while the process ends.
+  // Never destroyed: workers may still compile while the process exits.
   static const Host& found = *new Host(detect_host(std::getenv("TESSERA_CPU_FEATURES")));
   return found;
 }
 
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

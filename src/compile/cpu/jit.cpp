@@ -22,36 +22,36 @@
 #include <string>
 #include <utility>
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 
 namespace {
 
 std::atomic<std::uint64_t> compiled_count{0};
 std::atomic<std::uint64_t> disk_count{0};
 
-// The plugin, opened when something has to be compiled for the first time; null if there is none.
+// The plugin, opened when something is first compiled; null if there is none.
 const Plugin* plugin() {
   static const Plugin* const opened = []() -> const Plugin* {
-    // Beside this library, or where the program looks for libraries; a name with a folder in front wins.
+    // Searched for beside this library and in the program's library path, or only in TESSERA_PLUGIN_DIR.
     std::string file = "libtessera_llvm.so";
     if (const char* folder = std::getenv("TESSERA_PLUGIN_DIR")) file = std::string(folder) + "/" + file;
     void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
       const std::string why = dlerror();
       if (why.find("cannot open shared object file") != std::string::npos) return nullptr;
-      throw Error(Errc::internal, "the compiler plugin cannot be used: " + why);
+      throw Error(Errc::internal, "cannot load the compiler plugin: " + why);
     }
     const auto* found = static_cast<const Plugin*>(dlsym(handle, plugin_symbol));
     if (!found || std::string_view(found->version) != emitter_version) {
-      throw Error(Errc::internal, "the compiler plugin " + file + " is of another version than this library");
+      throw Error(Errc::internal, "the compiler plugin " + file + " was built for another version of this library");
     }
-    Inside::close_at_exit();
+    CompilerExitGuard::close_at_exit();
     return found;
   }();
   return opened;
 }
 
-// All that the code depends on, as bytes.
+// Everything that the code depends on, as bytes.
 class Key {
  public:
   Key(const ir::Program& program, const Tiling& tiling, const Host& host, Form form) {
@@ -95,25 +95,25 @@ class Key {
   std::string bytes_;
 };
 
-// A thread's scratch memory: kept, as long as it is not large, for the next call.
+// A thread's scratch memory, which is reused by the next call unless it is large.
 class Scratch {
  public:
   explicit Scratch(std::int64_t bytes) {
     if (bytes == 0) return;
-    Kept& kept = kept_();
-    if (kept.size < static_cast<std::size_t>(bytes)) {
-      kept.memory.reset(
+    Block& block = own_block();
+    if (block.size < static_cast<std::size_t>(bytes)) {
+      block.memory.reset(
           static_cast<std::byte*>(std::aligned_alloc(64, (static_cast<std::size_t>(bytes) + 63) / 64 * 64)));
-      kept.size = kept.memory ? static_cast<std::size_t>(bytes) : 0;
-      if (!kept.memory) {
-        throw Error(Errc::out_of_memory, core::text("no memory for a tile's scratch of ", bytes, " bytes"));
+      block.size = block.memory ? static_cast<std::size_t>(bytes) : 0;
+      if (!block.memory) {
+        throw Error(Errc::out_of_memory, core::text("cannot allocate ", bytes, " bytes of scratch memory for a tile"));
       }
     }
-    address = kept.memory.get();
+    address = block.memory.get();
   }
   ~Scratch() {
-    constexpr std::size_t largest_kept = std::size_t{16} << 20;
-    if (address && kept_().size > largest_kept) kept_() = {};
+    constexpr std::size_t largest_reused = std::size_t{16} << 20;
+    if (address && own_block().size > largest_reused) own_block() = {};
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
@@ -124,28 +124,28 @@ class Scratch {
   struct Free {
     void operator()(std::byte* memory) const noexcept { std::free(memory); }
   };
-  struct Kept {
+  struct Block {
     std::unique_ptr<std::byte, Free> memory;
     std::size_t size = 0;
   };
-  static Kept& kept_() {
-    static thread_local Kept kept;
-    return kept;
+  static Block& own_block() {
+    static thread_local Block block;
+    return block;
   }
 };
 
 DiskCache& disk_cache() {
-  static DiskCache& cache = *new DiskCache;  // never destroyed: workers may still compile while the process ends
+  static DiskCache& cache = *new DiskCache;  // never destroyed: workers may still compile while the process exits
   return cache;
 }
 
-// A program and what it is compiled for.
+// A program and the processor and tiles that it is compiled for.
 struct Source {
   ir::Program program;
   Tiling tiling;
   Host host;
 
-  // The code of a form, which has the function `entry`; none where there is no compiler.
+  // The code of a form, which must have the function `entry`; nothing if there is no compiler.
   std::optional<ObjectCode> code(Form form, std::string_view entry) const;
 };
 
@@ -153,20 +153,20 @@ std::optional<ObjectCode> Source::code(Form form, std::string_view entry) const 
   const core::Hash128 key = Key(program, tiling, host, form).hash();
   const Dump dump{dump_wants,
                   [&](std::string_view step, const std::string& text) { dump_show(program.name, step, text); }};
-  const bool is_watched = dump.wants("llvm") || dump.wants("asm");  // the cache would keep them from sight
-  if (const auto object = is_watched ? std::nullopt : disk_cache().find(key)) {
+  const bool is_dumped = dump.wants("llvm") || dump.wants("asm");  // cached code would not show these steps
+  if (const auto object = is_dumped ? std::nullopt : disk_cache().find(key)) {
     try {
       ObjectCode loaded(*object);
       loaded.find(entry);
       if (form == Form::plain) ++disk_count;
       return loaded;
     } catch (const Error&) {
-      // Not what the loader takes: as if it were not there.
+      // The loader rejects it: compile it again.
     }
   }
   std::vector<std::byte> object;
   {
-    const Inside inside;
+    const CompilerExitGuard guard;
     const Plugin* compiler = plugin();
     if (!compiler) return std::nullopt;
     object = compiler->compile(program, tiling, host, form, dump);
@@ -190,7 +190,7 @@ class Jitted final : public Compiled {
   }
 
   void run(const Arguments& arguments, std::int64_t begin, std::int64_t end) const override {
-    if (has_empty_input(arguments)) {  // there is nothing whose address could be read
+    if (has_empty_input(arguments)) {  // the code must not read from an empty buffer
       interpret(source_.program, tiling, arguments, begin, end);
       return;
     }
@@ -214,13 +214,13 @@ class Jitted final : public Compiled {
     std::int64_t bytes = ir::bits_of(buffers[0].type) / 8;
     for (int axis = 0; axis < buffers[0].rank(); ++axis) bytes *= arguments.dims[axis];
     if (bytes < least_streaming_bytes || bytes < streaming_bytes()) return false;
-    // In place, the output is in the caches already.
+    // If the output is also an input, it is in the caches already.
     return std::find(arguments.buffers + 1, arguments.buffers + buffers.size(), arguments.buffers[0]) ==
            arguments.buffers + buffers.size();
   }
 
-  // The kernel that stores past the caches. Compiled when it is first wanted: most programs never do, and it takes as
-  // long again as the plain one. Who comes meanwhile goes on with that, as all do if there is none.
+  // The kernel with non-temporal stores. Compiled when it is first needed: most programs never need it, and it takes as
+  // long as the plain one. Meanwhile, or if there is none, calls use the plain kernel.
   Kernel* streaming() const {
     if (Kernel* ready = streaming_.load(std::memory_order_acquire)) return ready;
     const std::unique_lock lock(mutex_, std::try_to_lock);
@@ -231,7 +231,7 @@ class Jitted final : public Compiled {
       streaming_code_ = source_.code(Form::streaming, "kernel_streaming");
       if (streaming_code_) made = streaming_code_->function<Kernel>("kernel_streaming");
     } catch (const Error&) {
-      // It is only faster.
+      // The plain kernel computes the same.
     }
     streaming_.store(made, std::memory_order_release);
     return made;
@@ -250,8 +250,6 @@ class Jitted final : public Compiled {
 }  // namespace
 
 std::shared_ptr<const Compiled> jit(const ir::Program& program, const Tiling& tiling, const Host& host) {
-  dump_program(program);
-  dump_tiles(program, tiling);
   Source source{program, tiling, host};
   std::optional<ObjectCode> code = source.code(Form::plain, "kernel");
   if (!code) return nullptr;
@@ -260,4 +258,4 @@ std::shared_ptr<const Compiled> jit(const ir::Program& program, const Tiling& ti
 
 JitCounts jit_counts() noexcept { return {compiled_count.load(), disk_count.load()}; }
 
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

@@ -17,7 +17,7 @@
 #include <type_traits>
 #include <unistd.h>
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 
 namespace {
 
@@ -26,10 +26,10 @@ constexpr std::uint16_t machine = EM_X86_64;
 #elif defined(__aarch64__)
 constexpr std::uint16_t machine = EM_AARCH64;
 #else
-constexpr std::uint16_t machine = EM_NONE;  // no object fits
+constexpr std::uint16_t machine = EM_NONE;  // no object can be loaded
 #endif
 
-constexpr std::size_t most_memory = std::size_t{1} << 27;  // every distance fits every kind of relocation
+constexpr std::size_t most_memory = std::size_t{1} << 27;  // within the reach of every kind of relocation
 
 [[noreturn]] void refuse(std::string_view why) { throw Error(Errc::internal, core::text("object code: ", why)); }
 
@@ -37,17 +37,17 @@ void require(bool condition, std::string_view otherwise) {
   if (!condition) refuse(otherwise);
 }
 
-// Of angles too large for vectors, which are rare. In f64 the C library is some ulp off where they come near a zero.
+// For angles too large for the vector code, which are rare. In f64 the C library is some ulp off near a zero.
 double library_sin(double x) { return static_cast<double>(std::sin(static_cast<long double>(x))); }
 double library_cos(double x) { return static_cast<double>(std::cos(static_cast<long double>(x))); }
 
-// The address of what code may call outside itself; 0 if it may not.
+// The address of a function that code may call outside itself; 0 if it may not.
 std::uint64_t external(std::string_view name) {
   if (name == "memcpy") return reinterpret_cast<std::uint64_t>(&std::memcpy);
   if (name == "memmove") return reinterpret_cast<std::uint64_t>(&std::memmove);
   if (name == "fmod") return reinterpret_cast<std::uint64_t>(static_cast<double (*)(double, double)>(&std::fmod));
   if (name == "fmodf") return reinterpret_cast<std::uint64_t>(&fmodf);
-  // Names of our own: LLVM knows sin and cos, and would make both a call of a third function.
+  // Under other names: LLVM knows sin and cos, and would merge both into a call of a third function.
   if (name == "library_sin") return reinterpret_cast<std::uint64_t>(&library_sin);
   if (name == "library_cos") return reinterpret_cast<std::uint64_t>(&library_cos);
   if (name == "memset") return reinterpret_cast<std::uint64_t>(&std::memset);
@@ -78,7 +78,7 @@ class Image {
   std::span<const std::byte> bytes_;
 };
 
-// What an object says, checked as far as it does not depend on where it goes.
+// The contents of an object, checked as far as that does not depend on where it is loaded.
 struct Object {
   explicit Object(std::span<const std::byte> bytes);
 
@@ -135,7 +135,7 @@ struct Segment {
   std::size_t end = 0;
 };
 
-// Where everything goes, as offsets from the beginning of the memory.
+// Where everything is loaded, as offsets from the beginning of the memory.
 struct Layout {
   explicit Layout(const Object& object);
 
@@ -157,8 +157,7 @@ Layout::Layout(const Object& object) : sections(object.sections.size()) {
   const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
   for (Segment& segment : segments) {
     segment.begin = size;
-    // First, so that something readable is before every function: UndefinedBehaviorSanitizer looks there when it is
-    // called.
+    // First, so that there is readable memory before every function: UndefinedBehaviorSanitizer reads it at a call.
     if ((segment.protection & PROT_EXEC) != 0) stubs = take(object.symbols.size() * stub_size, stub_size);
     for (std::size_t i = 0; i < sections.size(); ++i) {
       const Elf64_Shdr& section = object.sections[i];
@@ -172,7 +171,7 @@ Layout::Layout(const Object& object) : sections(object.sections.size()) {
   }
 }
 
-// Puts an object into memory that has been made for it.
+// Loads an object into memory that was allocated for it.
 class Loader {
  public:
   Loader(const Object& object, const Layout& layout, std::byte* memory)
@@ -206,7 +205,7 @@ void Loader::load() {
     write_stub(machine, stub(i), addresses_[i]);
   }
   for (const Elf64_Shdr& section : object_.sections) {
-    if (!object_.is_loaded(section.sh_info)) continue;  // of debug information, or no relocations
+    if (!object_.is_loaded(section.sh_info)) continue;  // belongs to debug information, or is not a relocation section
     require(section.sh_type != SHT_REL, "relocations without addends are not supported");
     if (section.sh_type == SHT_RELA) relocate_section(section);
   }
@@ -230,8 +229,7 @@ void Loader::relocate_section(const Elf64_Shdr& relocations) {
   for (const Elf64_Rela& entry : object_.image.table<Elf64_Rela>(relocations.sh_offset, relocations.sh_size)) {
     const std::size_t symbol = ELF64_R_SYM(entry.r_info);
     require(entry.r_offset <= target.sh_size && symbol < object_.symbols.size(), "malformed relocation");
-    if (symbol != 0 &&
-        addresses_[symbol] == 0) {  // assemblers list symbols that nothing needs, so it is only now wrong
+    if (symbol != 0 && addresses_[symbol] == 0) {  // an error only if it is used: assemblers list unused symbols
       refuse(core::text("symbol '", object_.name(object_.symbols[symbol]), "' is not defined"));
     }
     std::byte* const place = begin + entry.r_offset;
@@ -270,7 +268,7 @@ ObjectCode::ObjectCode(std::span<const std::byte> bytes) {
   require(layout.size != 0, "no code");
   void* memory = mmap(nullptr, layout.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED)
-    throw Error(Errc::out_of_memory, core::text("no memory for ", layout.size, " bytes of code"));
+    throw Error(Errc::out_of_memory, core::text("cannot allocate ", layout.size, " bytes for code"));
   memory_ = {static_cast<std::byte*>(memory), Unmap{layout.size}};
 
   Loader loader(object, layout, memory_.get());
@@ -279,7 +277,7 @@ ObjectCode::ObjectCode(std::span<const std::byte> bytes) {
   for (const Segment& segment : layout.segments) {
     if (segment.begin == segment.end) continue;
     if (mprotect(memory_.get() + segment.begin, segment.end - segment.begin, segment.protection) != 0) {
-      refuse(core::text("the system refuses to protect its memory: ", std::strerror(errno)));
+      refuse(core::text("cannot set the protection of its memory: ", std::strerror(errno)));
     }
   }
   auto* const begin = reinterpret_cast<char*>(memory_.get());
@@ -298,4 +296,4 @@ void* ObjectCode::find(std::string_view name) const {
   refuse(core::text("no function '", name, "'"));
 }
 
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

@@ -8,19 +8,19 @@
 #include <utility>
 #include <vector>
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 
-// Machine code ready to run, made from a relocatable ELF object for this machine: what a compiler writes and what the
-// disk cache keeps. This small loader is all that running cached code takes; no compiler is loaded for it.
+// Machine code ready to run, loaded from a relocatable ELF object for this machine, as the compiler writes it and the
+// disk cache stores it. This small loader is all that cached code needs; no compiler is loaded.
 //
-// The code can call memcpy, memmove, memset, fmod and fmodf and nothing else outside itself. It can be moved, not
-// copied; functions stay where they are.
+// The code can call memcpy, memmove, memset, fmod and fmodf, and nothing else outside itself. Moving an ObjectCode
+// leaves its functions where they are.
 class ObjectCode {
  public:
-  // An object that is malformed, or asks for what the loader does not have, is an Error.
+  // Throws an Error if the object is malformed, or needs something that the loader lacks.
   explicit ObjectCode(std::span<const std::byte> bytes);
 
-  // The address of a function that the object defines; Error if it does not.
+  // The address of a function that the object defines; an Error if it does not.
   void* find(std::string_view name) const;
   void* try_find(std::string_view name) const noexcept;  // null if it does not
 
@@ -30,7 +30,7 @@ class ObjectCode {
     return reinterpret_cast<F*>(find(name));
   }
 
-  // Memory taken.
+  // The bytes of memory that it takes.
   std::size_t size() const noexcept { return memory_.get_deleter().size; }
 
  private:
@@ -43,4 +43,4 @@ class ObjectCode {
   std::vector<std::pair<std::string, std::byte*>> functions_;
 };
 
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

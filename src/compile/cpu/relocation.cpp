@@ -9,9 +9,9 @@
 #include <cstring>
 #include <elf.h>
 
-static_assert(std::endian::native == std::endian::little, "code is written as little-endian machines read it");
+static_assert(std::endian::native == std::endian::little, "code is written in little-endian order");
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 
 namespace {
 
@@ -31,7 +31,7 @@ void put_distance32(const Relocation& relocation, std::uint64_t target) {
   put(relocation, static_cast<std::int32_t>(distance));
 }
 
-// Replaces the bits of an instruction that `mask` has.
+// Replaces the bits of an instruction that are set in `mask`.
 void put_bits(const Relocation& relocation, std::uint32_t mask, std::uint32_t bits) {
   std::uint32_t instruction = 0;
   if (relocation.place.size() < sizeof instruction) refuse(relocation, "beyond its section");
@@ -59,14 +59,14 @@ void relocate_x86(const Relocation& relocation) {
   refuse(relocation, "is not supported");
 }
 
-// bl, b: 26 bits of words.
+// bl, b: a distance of 26 bits, in words.
 void put_branch(const Relocation& relocation, std::uint64_t target) {
   const auto distance = static_cast<std::int64_t>(target - relocation.place_address);
   if (distance % 4 != 0 || distance < -(1 << 27) || distance >= 1 << 27) refuse(relocation, "out of reach");
   put_bits(relocation, 0x03ffffff, static_cast<std::uint32_t>(distance / 4));
 }
 
-// adrp: 21 bits of pages, the two lowest apart from the others.
+// adrp: a distance of 21 bits, in pages; the lowest two bits are stored apart.
 void put_page(const Relocation& relocation, std::uint64_t target) {
   const auto pages = static_cast<std::int64_t>((target >> 12) - (relocation.place_address >> 12));
   if (pages < -(1 << 20) || pages >= 1 << 20) refuse(relocation, "out of reach");
@@ -74,7 +74,7 @@ void put_page(const Relocation& relocation, std::uint64_t target) {
   put_bits(relocation, 0x60ffffe0, (bits & 3) << 29 | (bits >> 2 & 0x7ffff) << 5);
 }
 
-// The offset in the page, in units of the access's size.
+// The offset within the page, in units of the access size.
 void put_page_offset(const Relocation& relocation, std::uint64_t target, unsigned size) {
   const auto offset = static_cast<std::uint32_t>(target & 0xfff);
   if (offset % size != 0) refuse(relocation, "to a misaligned address");
@@ -131,4 +131,4 @@ void relocate(std::uint16_t machine, const Relocation& relocation) {
   machine == EM_X86_64 ? relocate_x86(relocation) : relocate_aarch64(relocation);
 }
 
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

@@ -13,15 +13,15 @@ using ir::Type;
 
 namespace {
 
-std::string_view suffix(Kept kept) {
-  switch (kept) {
-    case Kept::f32:
+std::string_view suffix(NumberKind kind) {
+  switch (kind) {
+    case NumberKind::f32:
       return "f32";
-    case Kept::f64:
+    case NumberKind::f64:
       return "f64";
-    case Kept::s32:
+    case NumberKind::s32:
       return "s32";
-    case Kept::s64:
+    case NumberKind::s64:
       return "s64";
     default:
       return "u32";
@@ -45,7 +45,7 @@ std::string_view sign_of(Code code) {
   }
 }
 
-// The constant that a float is; null if it is none.
+// The value of a float constant; null if it is not one.
 const double* constant_of(const ir::Program& program, Id id) {
   const ir::Op* op = &program[id];
   while (op->code == Code::broadcast) op = &program[op->operands[0]];
@@ -61,14 +61,14 @@ bool is_arithmetic(Code code) {
   return code == Code::add || code == Code::sub || code == Code::mul || code == Code::div || code == Code::fma;
 }
 
-// A zero that no compiler knows: there are fewer than 2^31 pieces of work.
-std::string hidden_zero(Kept kept, double zero) {
+// A zero that compilers cannot fold: there are fewer than 2^31 pieces of work.
+std::string hidden_zero(NumberKind kind, double zero) {
   const char* value =
-      kept == Kept::f64 ? "double(uintBitsToFloat(uint(pieces) >> 31))" : "uintBitsToFloat(uint(pieces) >> 31)";
+      kind == NumberKind::f64 ? "double(uintBitsToFloat(uint(pieces) >> 31))" : "uintBitsToFloat(uint(pieces) >> 31)";
   return std::signbit(zero) ? text("(-", value, ")") : value;
 }
 
-// Of booleans: false is less than true.
+// For booleans: false is less than true.
 std::string compared(Code code, const std::string& a, const std::string& b) {
   switch (code) {
     case Code::lt:
@@ -86,53 +86,54 @@ std::string compared(Code code, const std::string& a, const std::string& b) {
 
 }  // namespace
 
-std::string Printer::as(Kept to, Id id, const std::string& value) const {
-  return kept(id) == to ? value : words_.cast(to, value);
+std::string Printer::as(NumberKind to, Id id, const std::string& value) const {
+  return kind(id) == to ? value : syntax_.cast(to, value);
 }
 
-std::string Printer::call(std::string_view name, Kept kept, const std::string& a) const {
-  if (words_.is_glsl()) return text("t_", name, "_", suffix(kept), "(", a, ")");
-  const bool is_cuda_float = target_.dialect == Dialect::cuda && kept == Kept::f32;
+std::string Printer::call(std::string_view name, NumberKind kind, const std::string& a) const {
+  if (syntax_.is_glsl()) return text("t_", name, "_", suffix(kind), "(", a, ")");
+  const bool is_cuda_float = target_.dialect == Dialect::cuda && kind == NumberKind::f32;
   return text(name, is_cuda_float ? "f" : "", "(", a, ")");
 }
 
-// Integers wrap around. In C that is so without a sign only.
-std::string Printer::wrapping(Kept kept, const std::string& a, std::string_view sign, const std::string& b) const {
-  if (words_.is_glsl() || kept == Kept::u32) return text("(", a, " ", sign, " ", b, ")");
-  const std::string_view type = words_.wrapping_type(kept);
-  return text("((", words_.type(kept), ")((", type, ")(", a, ") ", sign, " (", type, ")(", b, ")))");
+// Integers wrap around. In C only unsigned ones do.
+std::string Printer::wrapping(NumberKind kind, const std::string& a, std::string_view sign,
+                              const std::string& b) const {
+  if (syntax_.is_glsl() || kind == NumberKind::u32) return text("(", a, " ", sign, " ", b, ")");
+  const std::string_view type = syntax_.wrapping_type(kind);
+  return text("((", syntax_.type(kind), ")((", type, ")(", a, ") ", sign, " (", type, ")(", b, ")))");
 }
 
 std::string Printer::elementwise(Id id, const std::vector<std::string>& x) {
   const ir::Op& op = program_[id];
-  const Kept to = kept(id);
+  const NumberKind to = kind(id);
   if (op.code == Code::convert || op.code == Code::nearest) {
     const std::string value = converted(op, op.operands[0], x[0]);
     return value == x[0] ? value : declare(to, value);
   }
-  // A mask wider than a place.
-  if (op.code == Code::bit_and && op.type == Type::s64 && to == Kept::s32) {
+  // A mask of more than 32 bits.
+  if (op.code == Code::bit_and && op.type == Type::s64 && to == NumberKind::s32) {
     for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
       std::int64_t number = 0;
-      if (kept(op.operands[side]) == Kept::s32 || !ir::is_constant(program_, op.operands[side], number)) continue;
-      return declare(to, text(x[1 - side], " & ", words_.integer(Kept::s32, number & 0x7fffffff)));
+      if (kind(op.operands[side]) == NumberKind::s32 || !ir::is_constant(program_, op.operands[side], number)) continue;
+      return declare(to, text(x[1 - side], " & ", syntax_.integer(NumberKind::s32, number & 0x7fffffff)));
     }
   }
   const bool is_comparison = op.code >= Code::eq && op.code <= Code::ge;
-  // What the operands are computed in: the wider of them.
-  Kept in = to;
+  // The operands are converted to the wider of their kinds.
+  NumberKind in = to;
   if (is_comparison) {
-    in = kept(op.operands[0]);
-    if (in == Kept::s32 && kept(op.operands[1]) == Kept::s64) in = Kept::s64;
+    in = kind(op.operands[0]);
+    if (in == NumberKind::s32 && kind(op.operands[1]) == NumberKind::s64) in = NumberKind::s64;
   }
-  // A number that fits 32 bits may come from operands that do not.
-  if (op.type == Type::s64 && to == Kept::s32) {
-    for (const Id operand : op.operands) in = kept(operand) == Kept::s64 ? Kept::s64 : in;
+  // A result that fits in 32 bits may have operands that do not.
+  if (op.type == Type::s64 && to == NumberKind::s32) {
+    for (const Id operand : op.operands) in = kind(operand) == NumberKind::s64 ? NumberKind::s64 : in;
   }
   const Type type = program_[op.operands[0]].type;
   const auto operand = [&](std::size_t i) {
-    // Mesa takes x * 0 and 0 / x for 0 and x + 0 for x, whatever x is, although they are precise.
-    if (words_.is_glsl() && is_float(in) && is_arithmetic(op.code)) {
+    // Mesa folds x * 0 and 0 / x to 0 and x + 0 to x, whatever x is, although they are precise.
+    if (syntax_.is_glsl() && is_float(in) && is_arithmetic(op.code)) {
       const double* number = constant_of(program_, op.operands[i]);
       if (number && *number == 0) return hidden_zero(in, *number);
     }
@@ -170,72 +171,74 @@ std::string Printer::elementwise(Id id, const std::vector<std::string>& x) {
         break;
     }
   }
-  return declare(to, in == Kept::s64 && to == Kept::s32 ? words_.cast(to, value) : value);
+  return declare(to, in == NumberKind::s64 && to == NumberKind::s32 ? syntax_.cast(to, value) : value);
 }
 
-// The loops of the functions (functions.hpp), of the numbers that take longest.
-void Printer::note_function(Code code, Kept kept) {
-  const bool is_long = kept == Kept::f64 || kept == Kept::s64;
-  if (code == Code::rem && is_float(kept)) note_loop(is_long ? 265 : 37);  // 16 digits a step, up and down
-  if (code == Code::pow && !is_float(kept)) note_loop(is_long ? 16 : 8);
+// Notes the loops inside functions (functions.hpp), for the arguments that take longest.
+void Printer::note_function(Code code, NumberKind kind) {
+  const bool is_long = kind == NumberKind::f64 || kind == NumberKind::s64;
+  if (code == Code::rem && is_float(kind)) note_loop(is_long ? 265 : 37);  // 16 digits a step, up and down
+  if (code == Code::pow && !is_float(kind)) note_loop(is_long ? 16 : 8);
 }
 
-std::string Printer::unary(const ir::Op& op, Kept kept, const std::string& x) const {
-  const bool is_real = is_float(kept);
+std::string Printer::unary(const ir::Op& op, NumberKind kind, const std::string& x) const {
+  const bool is_real = is_float(kind);
   switch (op.code) {
     case Code::neg:
-      return is_real ? text("-", x) : wrapping(kept, words_.integer(kept, 0), "-", x);
+      return is_real ? text("-", x) : wrapping(kind, syntax_.integer(kind, 0), "-", x);
     case Code::abs:
-      if (is_real) return words_.is_glsl() ? text("abs(", x, ")") : call("fabs", kept, x);
-      if (kept == Kept::u32) return x;
-      return text(x, " < ", words_.integer(kept, 0), " ? ", wrapping(kept, words_.integer(kept, 0), "-", x), " : ", x);
+      if (is_real) return syntax_.is_glsl() ? text("abs(", x, ")") : call("fabs", kind, x);
+      if (kind == NumberKind::u32) return x;
+      return text(x, " < ", syntax_.integer(kind, 0), " ? ", wrapping(kind, syntax_.integer(kind, 0), "-", x), " : ",
+                  x);
     case Code::bit_not:
-      return kept == Kept::boolean ? text("!", x) : text("~", x);
+      return kind == NumberKind::boolean ? text("!", x) : text("~", x);
     case Code::sqrt:
-      return words_.is_glsl() ? text("sqrt(", x, ")") : call("sqrt", kept, x);
+      return syntax_.is_glsl() ? text("sqrt(", x, ")") : call("sqrt", kind, x);
     case Code::rsqrt:
-      return text(words_.number(kept, 1), " / ", words_.is_glsl() ? text("sqrt(", x, ")") : call("sqrt", kept, x));
+      return text(syntax_.number(kind, 1), " / ", syntax_.is_glsl() ? text("sqrt(", x, ")") : call("sqrt", kind, x));
     case Code::floor:
-      return words_.is_glsl() ? text("floor(", x, ")") : call("floor", kept, x);
+      return syntax_.is_glsl() ? text("floor(", x, ")") : call("floor", kind, x);
     case Code::ceil:
-      return words_.is_glsl() ? text("ceil(", x, ")") : call("ceil", kept, x);
+      return syntax_.is_glsl() ? text("ceil(", x, ")") : call("ceil", kind, x);
     case Code::round:
-      return call("round", kept, x);
+      return call("round", kind, x);
     case Code::exp:
-      return call("exp", kept, x);
+      return call("exp", kind, x);
     case Code::log:
-      return call("log", kept, x);
+      return call("log", kind, x);
     case Code::sin:
-      return call("sin", kept, x);
+      return call("sin", kind, x);
     case Code::cos:
-      return call("cos", kept, x);
+      return call("cos", kind, x);
     case Code::tanh:
-      return call("tanh", kept, x);
+      return call("tanh", kind, x);
     default:
-      return call("erf", kept, x);
+      return call("erf", kind, x);
   }
 }
 
-std::string Printer::binary(const ir::Op& op, Type type, Kept kept, const std::string& a, const std::string& b) const {
-  const bool is_real = is_float(kept);
+std::string Printer::binary(const ir::Op& op, Type type, NumberKind kind, const std::string& a,
+                            const std::string& b) const {
+  const bool is_real = is_float(kind);
   const auto function = [&](std::string_view name) {
-    return text("t_", name, "_", suffix(kept), "(", a, ", ", b, ")");
+    return text("t_", name, "_", suffix(kind), "(", a, ", ", b, ")");
   };
   switch (op.code) {
     case Code::add:
-      return is_real ? text(a, " + ", b) : wrapping(kept, a, "+", b);
+      return is_real ? text(a, " + ", b) : wrapping(kind, a, "+", b);
     case Code::sub:
-      return is_real ? text(a, " - ", b) : wrapping(kept, a, "-", b);
+      return is_real ? text(a, " - ", b) : wrapping(kind, a, "-", b);
     case Code::mul:
-      return is_real ? text(a, " * ", b) : wrapping(kept, a, "*", b);
+      return is_real ? text(a, " * ", b) : wrapping(kind, a, "*", b);
     case Code::div:
       return is_real ? text(a, " / ", b) : function("div");
     case Code::rem:
-      return is_real && !words_.is_glsl() ? call("fmod", kept, text(a, ", ", b)) : function("rem");
+      return is_real && !syntax_.is_glsl() ? call("fmod", kind, text(a, ", ", b)) : function("rem");
     case Code::min:
     case Code::max: {
       const char* sign = op.code == Code::min ? " < " : " > ";
-      // With a number one comparison is enough: with NaN it is false, and then the other operand is taken.
+      // One comparison is enough with a constant: with NaN it is false, which selects the other operand.
       if (is_real && is_known_number(program_, op.operands[1])) {
         return text(a, op.code == Code::min ? " >= " : " <= ", b, " ? ", b, " : ", a);
       }
@@ -244,139 +247,142 @@ std::string Printer::binary(const ir::Op& op, Type type, Kept kept, const std::s
                      : text(a, sign, b, " ? ", a, " : ", b);
     }
     case Code::pow:
-      // Mesa takes the sign of an exponent that was widened from 32 bits for plus.
-      if (kept == Kept::s64 && words_.is_glsl()) {
-        return call("pow", kept, text(a, ", ", b, " + int64_t(uint(pieces) >> 31)"));
+      // Mesa assumes that an exponent that was widened from 32 bits is positive.
+      if (kind == NumberKind::s64 && syntax_.is_glsl()) {
+        return call("pow", kind, text(a, ", ", b, " + int64_t(uint(pieces) >> 31)"));
       }
-      return is_real && !words_.is_glsl() ? call("pow", kept, text(a, ", ", b)) : function("pow");
+      return is_real && !syntax_.is_glsl() ? call("pow", kind, text(a, ", ", b)) : function("pow");
     case Code::bit_and:
-      return kept == Kept::boolean ? text(a, " && ", b) : text(a, " & ", b);
+      return kind == NumberKind::boolean ? text(a, " && ", b) : text(a, " & ", b);
     case Code::bit_or:
-      return kept == Kept::boolean ? text(a, " || ", b) : text(a, " | ", b);
+      return kind == NumberKind::boolean ? text(a, " || ", b) : text(a, " | ", b);
     case Code::bit_xor:
-      return kept == Kept::boolean ? text(a, " != ", b) : text(a, " ^ ", b);
+      return kind == NumberKind::boolean ? text(a, " != ", b) : text(a, " ^ ", b);
     case Code::shl:
     case Code::shr: {
-      // By the amount mod the width of the type. A place by 32 and more leaves its sign.
+      // By the amount modulo the width of the type. Shifting an index by 32 or more leaves its sign.
       const int last = ir::bits_of(type) - 1;
-      const bool is_place = type == Type::s64 && kept == Kept::s32;
+      const bool is_index = type == Type::s64 && kind == NumberKind::s32;
       const std::string masked = text("int(", b, ") & ", last);
-      std::string amount = words_.is_glsl() ? masked : text("(int)(", b, ") & ", last);
-      if (is_place) amount = text("min(", amount, ", 31)");
+      std::string amount = syntax_.is_glsl() ? masked : text("(int)(", b, ") & ", last);
+      if (is_index) amount = text("min(", amount, ", 31)");
       if (op.code == Code::shr) return text(a, " >> (", amount, ")");
-      if (words_.is_glsl() || kept == Kept::u32) return text(a, " << (", amount, ")");
-      return text("(", words_.type(kept), ")((", words_.wrapping_type(kept), ")(", a, ") << (", amount, "))");
+      if (syntax_.is_glsl() || kind == NumberKind::u32) return text(a, " << (", amount, ")");
+      return text("(", syntax_.type(kind), ")((", syntax_.wrapping_type(kind), ")(", a, ") << (", amount, "))");
     }
     default:
-      return kept == Kept::boolean ? compared(op.code, a, b) : text(a, sign_of(op.code), b);
+      return kind == NumberKind::boolean ? compared(op.code, a, b) : text(a, sign_of(op.code), b);
   }
 }
 
 std::string Printer::converted(const ir::Op& op, Id operand, const std::string& given) const {
   const Type to = op.type, from = program_[operand].type;
-  const Kept result = kept(static_cast<Id>(&op - program_.ops.data()));
-  const Kept kept_from = kept(operand);
+  const NumberKind result = kind(static_cast<Id>(&op - program_.ops.data()));
+  const NumberKind from_kind = kind(operand);
   if (to == from) {
     if (op.code == Code::nearest && is_float(result)) return given;
     return as(result, operand, given);
   }
   if (to == Type::boolean) {
-    return text(given, " != ", is_float(kept_from) ? words_.number(kept_from, 0) : words_.integer(kept_from, 0));
+    return text(given, " != ", is_float(from_kind) ? syntax_.number(from_kind, 0) : syntax_.integer(from_kind, 0));
   }
   if (from == Type::boolean) {
-    const auto number = [&](int n) { return is_float(result) ? words_.number(result, n) : words_.integer(result, n); };
+    const auto number = [&](int n) {
+      return is_float(result) ? syntax_.number(result, n) : syntax_.integer(result, n);
+    };
     return text(given, " ? ", number(1), " : ", number(0));
   }
   if (ir::is_float(to)) {
-    // Mesa takes an integer that becomes a float and then an integer again for itself, although it was rounded.
-    const bool is_rounded = from != Type::u8 && (kept_from == Kept::s64 || result == Kept::f32);
-    const std::string value = words_.cast(result, given);
-    return words_.is_glsl() && is_rounded && !ir::is_float(from) ? text(value, " + ", hidden_zero(result, 0)) : value;
+    // Mesa drops the conversion of an integer to float and back, although it rounds.
+    const bool is_rounded = from != Type::u8 && (from_kind == NumberKind::s64 || result == NumberKind::f32);
+    const std::string value = syntax_.cast(result, given);
+    return syntax_.is_glsl() && is_rounded && !ir::is_float(from) ? text(value, " + ", hidden_zero(result, 0)) : value;
   }
 
-  // The least and greatest of the result; of a place those of 32 bits.
+  // The range of the result; for an index that of 32 bits.
   struct Limits {
     std::int64_t least;
     std::int64_t greatest;
   };
-  const auto limits = [](Type type, Kept kept) -> Limits {
+  const auto limits = [](Type type, NumberKind kind) -> Limits {
     if (type == Type::u8) return {0, 255};
     if (type == Type::u32) return {0, std::numeric_limits<std::uint32_t>::max()};
-    if (kept == Kept::s32) return {std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max()};
+    if (kind == NumberKind::s32)
+      return {std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max()};
     return {std::numeric_limits<std::int64_t>::min(), std::numeric_limits<std::int64_t>::max()};
   };
   const Limits range = limits(to, result);
   if (ir::is_float(from)) {
-    const std::string x = op.code == Code::nearest ? call("round", kept_from, given) : given;
+    const std::string x = op.code == Code::nearest ? call("round", from_kind, given) : given;
     const double end = std::ldexp(1.0, to == Type::u8 ? 8 : to == Type::u32 ? 32 : to == Type::s32 ? 31 : 63);
     const double least = range.least == 0 ? -1.0 : -end;
     const auto cut = [&](double from_here, double down_to, const Limits& ends, const std::string& inside) {
-      return text(x, " >= ", words_.number(kept_from, from_here), " ? ", words_.integer(result, ends.greatest), " : ",
-                  x, " <= ", words_.number(kept_from, down_to), " ? ", words_.integer(result, ends.least), " : ",
+      return text(x, " >= ", syntax_.number(from_kind, from_here), " ? ", syntax_.integer(result, ends.greatest), " : ",
+                  x, " <= ", syntax_.number(from_kind, down_to), " ? ", syntax_.integer(result, ends.least), " : ",
                   inside);
     };
-    std::string value = words_.cast(result, x);
-    if (to == Type::s64 && result == Kept::s32) {
-      const auto far = static_cast<double>(farthest_place), beyond = std::ldexp(1.0, 63);
-      value = cut(beyond, -beyond, range, cut(far, -far, {-farthest_place, farthest_place}, value));
+    std::string value = syntax_.cast(result, x);
+    if (to == Type::s64 && result == NumberKind::s32) {
+      const auto far = static_cast<double>(largest_index), beyond = std::ldexp(1.0, 63);
+      value = cut(beyond, -beyond, range, cut(far, -far, {-largest_index, largest_index}, value));
     } else {
       value = cut(end, least, range, value);
     }
-    return text("(", x, " != ", x, ") ? ", words_.integer(result, 0), " : ", value);
+    return text("(", x, " != ", x, ") ? ", syntax_.integer(result, 0), " : ", value);
   }
-  const Limits given_range = limits(from, kept_from);
+  const Limits given_range = limits(from, from_kind);
   std::string value = given;
   if (range.least > given_range.least) {
-    const std::string least = words_.integer(kept_from, range.least);
+    const std::string least = syntax_.integer(from_kind, range.least);
     value = text("(", value, " < ", least, " ? ", least, " : ", value, ")");
   }
   if (range.greatest < given_range.greatest) {
-    const std::string greatest = words_.integer(kept_from, range.greatest);
+    const std::string greatest = syntax_.integer(from_kind, range.greatest);
     value = text("(", value, " > ", greatest, " ? ", greatest, " : ", value, ")");
   }
-  return result == kept_from ? value : words_.cast(result, value);
+  return result == from_kind ? value : syntax_.cast(result, value);
 }
 
-std::string Printer::combined(Code code, Kept kept, Type type, const std::string& a, const std::string& b) const {
+std::string Printer::combined(Code code, NumberKind kind, Type type, const std::string& a, const std::string& b) const {
   switch (code) {
     case Code::reduce_sum:
     case Code::reduce_product: {
       const char* sign = code == Code::reduce_sum ? "+" : "*";
-      if (is_float(kept)) return text(a, " ", sign, " ", b);
-      const std::string value = wrapping(kept, a, sign, b);
+      if (is_float(kind)) return text(a, " ", sign, " ", b);
+      const std::string value = wrapping(kind, a, sign, b);
       return type == Type::u8 ? text(value, " & 255u") : value;
     }
     default: {
       const char* sign = code == Code::reduce_max ? " > " : " < ";
-      return is_float(kept) ? text("(", a, sign, b, " || ", a, " != ", a, ") ? ", a, " : ", b)
+      return is_float(kind) ? text("(", a, sign, b, " || ", a, " != ", a, ") ? ", a, " : ", b)
                             : text(a, sign, b, " ? ", a, " : ", b);
     }
   }
 }
 
-std::string Printer::identity(const ir::Op& reduction, Kept kept) const {
+std::string Printer::identity(const ir::Op& reduction, NumberKind kind) const {
   const Type type = program_[reduction.operands[0]].type;
-  const auto number = [&](int n) { return is_float(kept) ? words_.number(kept, n) : words_.integer(kept, n); };
+  const auto number = [&](int n) { return is_float(kind) ? syntax_.number(kind, n) : syntax_.integer(kind, n); };
   if (reduction.code == Code::reduce_sum) return number(0);
   if (reduction.code == Code::reduce_product) return number(1);
   const bool is_greatest = reduction.code == Code::reduce_min;
   const double infinity = std::numeric_limits<double>::infinity();
-  if (is_float(kept)) return words_.number(kept, is_greatest ? infinity : -infinity);
-  if (kept == Kept::u32) {
-    return words_.integer(kept, !is_greatest ? 0 : type == Type::u8 ? 255 : std::numeric_limits<std::uint32_t>::max());
+  if (is_float(kind)) return syntax_.number(kind, is_greatest ? infinity : -infinity);
+  if (kind == NumberKind::u32) {
+    return syntax_.integer(kind, !is_greatest ? 0 : type == Type::u8 ? 255 : std::numeric_limits<std::uint32_t>::max());
   }
-  // Of a place that is an s64 too: nobody sees it unless there are no elements.
-  if (kept == Kept::s32) {
+  // The same for an index that is an s64: it is only visible if there are no elements.
+  if (kind == NumberKind::s32) {
     using Limits = std::numeric_limits<std::int32_t>;
-    return words_.integer(kept, is_greatest ? Limits::max() : Limits::min());
+    return syntax_.integer(kind, is_greatest ? Limits::max() : Limits::min());
   }
   using Limits = std::numeric_limits<std::int64_t>;
-  return words_.integer(kept, is_greatest ? Limits::max() : Limits::min());
+  return syntax_.integer(kind, is_greatest ? Limits::max() : Limits::min());
 }
 
-// Whether a takes the place of b, which came before it: NaN is the greatest.
-std::string Printer::is_greater(Kept kept, const std::string& a, const std::string& b) const {
-  if (!is_float(kept)) return text(a, " > ", b);
+// Whether a replaces b, which came before it: NaN is the greatest.
+std::string Printer::is_greater(NumberKind kind, const std::string& a, const std::string& b) const {
+  if (!is_float(kind)) return text(a, " > ", b);
   return text(a, " > ", b, " || (", a, " != ", a, " && ", b, " == ", b, ")");
 }
 

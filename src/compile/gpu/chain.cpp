@@ -1,4 +1,4 @@
-// Several kernels as one.
+// Combines several kernels into one.
 #include "compile/gpu/printer.hpp"
 #include "core/text.hpp"
 
@@ -11,7 +11,7 @@ using core::text;
 
 namespace {
 
-// Memory as a kernel declares it. What two links use as elements of different types is bound twice.
+// Memory as a kernel declares it. Memory that two links declare with different element types is bound twice.
 struct Binding {
   int memory;
   std::string element;
@@ -19,7 +19,7 @@ struct Binding {
   bool operator==(const Binding&) const = default;
 };
 
-constexpr std::string_view word = "uint";  // what scratch memory consists of
+constexpr std::string_view word = "uint";  // the element of scratch memory
 
 std::int64_t bytes_of(const Kernel::Array& array) {
   return array.elements * (array.type == "double" || array.type == "int64_t" ? 8 : 4);
@@ -48,7 +48,7 @@ class Chain {
   }
 
  private:
-  // The names of a link's text stand for what is the chain's while it is read.
+  // Macros map the names in a link's text to those of the chain.
   void add(const Link& link, std::size_t number) {
     const Kernel& kernel = *link.kernel;
     std::string names, forgotten;
@@ -77,7 +77,7 @@ class Chain {
     bodies_ += text(names, "void link_", number, "() {\n",
                     "  int lane = int(gl_LocalInvocationID.x);\n  int group = 0;\n  int groups = 1;\n",
                     kernel.parts.body, "}\n", forgotten);
-    if (number > 0) calls_ += text("  ", Words(target_).barrier(), "\n");
+    if (number > 0) calls_ += text("  ", Syntax(target_).barrier(), "\n");
     calls_ += text("  link_", number, "();\n");
   }
 
@@ -92,7 +92,7 @@ class Chain {
   std::string declared_buffers() const {
     std::string result;
     for (std::size_t i = 0; i < bindings_.size(); ++i) {
-      // What one invocation writes another one reads, behind a barrier.
+      // An invocation may read what another one wrote, after a barrier.
       const char* access = written_.contains(bindings_[i].memory) ? "coherent" : "readonly";
       result += text("layout(std430, set = 0, binding = ", i, ") ", access, " buffer M", i, " { ", bindings_[i].element,
                      " m", i, "[]; };\n");

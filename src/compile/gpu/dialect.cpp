@@ -11,47 +11,48 @@ namespace tessera::compile::gpu {
 
 using core::text;
 
-std::string_view Words::type(Kept kept) const {
-  switch (kept) {
-    case Kept::f32:
+std::string_view Syntax::type(NumberKind kind) const {
+  switch (kind) {
+    case NumberKind::f32:
       return "float";
-    case Kept::f64:
+    case NumberKind::f64:
       return "double";
-    case Kept::s32:
+    case NumberKind::s32:
       return "int";
-    case Kept::s64:
+    case NumberKind::s64:
       return is_glsl() ? "int64_t" : dialect_ == Dialect::opencl ? "long" : "long long";
-    case Kept::u32:
+    case NumberKind::u32:
       return dialect_ == Dialect::cuda ? "unsigned" : "uint";
     default:
       return "bool";
   }
 }
 
-std::string_view Words::variable(Kept kept) const {
-  if (!is_glsl() || !is_float(kept)) return type(kept);
-  return kept == Kept::f32 ? "PRECISE float" : "PRECISE double";
+std::string_view Syntax::variable(NumberKind kind) const {
+  if (!is_glsl() || !is_float(kind)) return type(kind);
+  return kind == NumberKind::f32 ? "PRECISE float" : "PRECISE double";
 }
 
-std::string_view Words::wrapping_type(Kept kept) const {
-  if (is_glsl() || is_float(kept)) return type(kept);
-  if (kept == Kept::s64) return dialect_ == Dialect::opencl ? "ulong" : "unsigned long long";
+std::string_view Syntax::wrapping_type(NumberKind kind) const {
+  if (is_glsl() || is_float(kind)) return type(kind);
+  if (kind == NumberKind::s64) return dialect_ == Dialect::opencl ? "ulong" : "unsigned long long";
   return dialect_ == Dialect::opencl ? "uint" : "unsigned";
 }
 
-std::string_view Words::element(ir::Type type) const {
+std::string_view Syntax::element(ir::Type type) const {
   if (type == ir::Type::u8) return dialect_ == Dialect::cuda ? "unsigned char" : "uchar";
-  constexpr Kept as_kept[] = {Kept::f32, Kept::f64, Kept::s32, Kept::s64, Kept::u32};
-  return this->type(as_kept[static_cast<int>(type)]);
+  constexpr NumberKind kind_of_type[] = {NumberKind::f32, NumberKind::f64, NumberKind::s32, NumberKind::s64,
+                                         NumberKind::u32};
+  return this->type(kind_of_type[static_cast<int>(type)]);
 }
 
-std::string Words::number(Kept kept, double value) const {
-  if (kept == Kept::f32) {
+std::string Syntax::number(NumberKind kind, double value) const {
+  if (kind == NumberKind::f32) {
     const auto narrow = static_cast<float>(value);
     if (!std::isfinite(narrow)) {
       char digits[32];
       std::snprintf(digits, sizeof digits, "0x%08xu", std::bit_cast<std::uint32_t>(narrow));
-      return from_bits(Kept::f32, digits);
+      return from_bits(NumberKind::f32, digits);
     }
     char digits[64];
     std::snprintf(digits, sizeof digits, "%.9e%s", static_cast<double>(narrow), "f");
@@ -62,20 +63,20 @@ std::string Words::number(Kept kept, double value) const {
     char low[32], high[32];
     std::snprintf(low, sizeof low, "0x%08xu", static_cast<std::uint32_t>(bits));
     std::snprintf(high, sizeof high, "0x%08xu", static_cast<std::uint32_t>(bits >> 32));
-    return from_bits(Kept::f64, low, high);
+    return from_bits(NumberKind::f64, low, high);
   }
   char digits[64];
   std::snprintf(digits, sizeof digits, "%.17e%s", value, is_glsl() ? "lf" : "");
   return std::signbit(value) ? text("(", digits, ")") : digits;
 }
 
-std::string Words::integer(Kept kept, std::int64_t value) const {
-  switch (kept) {
-    case Kept::boolean:
+std::string Syntax::integer(NumberKind kind, std::int64_t value) const {
+  switch (kind) {
+    case NumberKind::boolean:
       return value != 0 ? "true" : "false";
-    case Kept::u32:
+    case NumberKind::u32:
       return text(static_cast<std::uint32_t>(value), "u");
-    case Kept::s32:
+    case NumberKind::s32:
       if (value == std::numeric_limits<std::int32_t>::min()) return "(-2147483647 - 1)";
       return value < 0 ? text("(", value, ")") : text(value);
     default: {
@@ -88,11 +89,11 @@ std::string Words::integer(Kept kept, std::int64_t value) const {
   }
 }
 
-std::string Words::cast(Kept to, const std::string& value) const {
+std::string Syntax::cast(NumberKind to, const std::string& value) const {
   return is_glsl() ? text(type(to), "(", value, ")") : text("((", type(to), ")(", value, "))");
 }
 
-std::string_view Words::barrier() const {
+std::string_view Syntax::barrier() const {
   switch (dialect_) {
     case Dialect::opencl:
       return "barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);";
@@ -103,16 +104,16 @@ std::string_view Words::barrier() const {
   }
 }
 
-std::string Words::from_bits(Kept to, const std::string& low, const std::string& high) const {
+std::string Syntax::from_bits(NumberKind to, const std::string& low, const std::string& high) const {
   if (is_glsl()) {
     switch (to) {
-      case Kept::f32:
+      case NumberKind::f32:
         return text("uintBitsToFloat(", low, ")");
-      case Kept::f64:
+      case NumberKind::f64:
         return text("packDouble2x32(uvec2(", low, ", ", high, "))");
-      case Kept::s64:
+      case NumberKind::s64:
         return text("packInt2x32(ivec2(int(", low, "), int(", high, ")))");
-      case Kept::boolean:
+      case NumberKind::boolean:
         return text("(", low, " != 0u)");
       default:
         return cast(to, low);
@@ -123,39 +124,39 @@ std::string Words::from_bits(Kept to, const std::string& low, const std::string&
                                      : text("upsample(", high, ", ", low, ")");
   };
   switch (to) {
-    case Kept::f32:
+    case NumberKind::f32:
       return text(dialect_ == Dialect::cuda ? "__uint_as_float(" : "as_float(", low, ")");
-    case Kept::f64:
+    case NumberKind::f64:
       return dialect_ == Dialect::cuda ? text("__longlong_as_double((long long)", wide(), ")")
                                        : text("as_double(", wide(), ")");
-    case Kept::s64:
+    case NumberKind::s64:
       return cast(to, wide());
-    case Kept::boolean:
+    case NumberKind::boolean:
       return text("(", low, " != 0u)");
     default:
       return cast(to, low);
   }
 }
 
-std::string Words::bits(Kept of, const std::string& value, int word) const {
+std::string Syntax::bits(NumberKind of, const std::string& value, int word) const {
   const auto half = [&](const std::string& wide) {
-    return cast(Kept::u32, word == 0 ? wide : text("(", wide, ") >> 32"));
+    return cast(NumberKind::u32, word == 0 ? wide : text("(", wide, ") >> 32"));
   };
   switch (of) {
-    case Kept::f32:
+    case NumberKind::f32:
       return text(is_glsl()                   ? "floatBitsToUint("
                   : dialect_ == Dialect::cuda ? "__float_as_uint("
                                               : "as_uint(",
                   value, ")");
-    case Kept::f64:
+    case NumberKind::f64:
       if (is_glsl()) return text("unpackDouble2x32(", value, ")[", word, "]");
       return half(text(dialect_ == Dialect::cuda ? "__double_as_longlong(" : "as_ulong(", value, ")"));
-    case Kept::s64:
+    case NumberKind::s64:
       return is_glsl() ? text("uint(unpackInt2x32(", value, ")[", word, "])") : half(value);
-    case Kept::boolean:
+    case NumberKind::boolean:
       return text("(", value, " ? 1u : 0u)");
     default:
-      return cast(Kept::u32, value);
+      return cast(NumberKind::u32, value);
   }
 }
 

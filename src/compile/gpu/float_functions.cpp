@@ -1,5 +1,5 @@
-// Functions of floats for GLSL, whose own are too far from right or, of f64, missing; OpenCL C and CUDA C have good
-// ones.
+// Functions on floats for GLSL, whose own are too inaccurate or, for f64, missing. Those of OpenCL C and CUDA C are
+// good.
 #include "compile/gpu/functions.hpp"
 
 #include <array>
@@ -8,7 +8,7 @@ namespace tessera::compile::gpu {
 
 namespace {
 
-// The polynomials are minimax ones, as those of the CPU's compiler. Sums that must be exact are so because the
+// The polynomials are minimax polynomials like those of the CPU's compiler. Sums that must be exact are, because the
 // variables are PRECISE.
 constexpr auto table = std::to_array<Function>({
     {"t_trunc_$X", "f32 f64", true, "$F t_trunc_$X($F x) { return x < #0# ? ceil(x) : floor(x); }\n"},

@@ -1,4 +1,4 @@
-// The functions that a text needs, and those that they need.
+// Selects the functions that a body calls, and those that they call.
 #include "compile/gpu/functions.hpp"
 
 #include "compile/gpu/dialect.hpp"
@@ -15,32 +15,35 @@ namespace tessera::compile::gpu {
 namespace {
 
 struct Named {
-  Kept kept;
+  NumberKind kind;
   std::string_view name;
 };
-constexpr Named names[] = {
-    {Kept::f32, "f32"}, {Kept::f64, "f64"}, {Kept::s32, "s32"}, {Kept::s64, "s64"}, {Kept::u32, "u32"}};
+constexpr Named names[] = {{NumberKind::f32, "f32"},
+                           {NumberKind::f64, "f64"},
+                           {NumberKind::s32, "s32"},
+                           {NumberKind::s64, "s64"},
+                           {NumberKind::u32, "u32"}};
 
-std::string instance(std::string_view pattern, const Named& type, const Words& words) {
+std::string instance(std::string_view pattern, const Named& type, const Syntax& words) {
   std::string result;
   for (std::size_t i = 0; i < pattern.size(); ++i) {
     if (pattern[i] == '$') {
       ++i;
       if (pattern[i] == 'F') {
-        result += words.type(type.kept);
+        result += words.type(type.kind);
       } else if (pattern[i] == 'X') {
         result += type.name;
-      } else {  // $W(a, *, b): the product without the sign
-        result += words.is_glsl()          ? "(a * b"
-                  : type.kept == Kept::s32 ? "(int)((unsigned)a * (unsigned)b"
-                                           : "(long)((unsigned long)a * (unsigned long)b";
+      } else {  // $W(a, *, b): the unsigned product
+        result += words.is_glsl()                ? "(a * b"
+                  : type.kind == NumberKind::s32 ? "(int)((unsigned)a * (unsigned)b"
+                                                 : "(long)((unsigned long)a * (unsigned long)b";
         i = pattern.find(')', i) - 1;
       }
     } else if (pattern[i] == '#') {
       const std::size_t end = pattern.find('#', i + 1);
       const std::string number(pattern.substr(i + 1, end - i - 1));
-      result += is_float(type.kept) ? words.number(type.kept, std::strtod(number.c_str(), nullptr))
-                                    : words.integer(type.kept, std::strtoll(number.c_str(), nullptr, 10));
+      result += is_float(type.kind) ? words.number(type.kind, std::strtod(number.c_str(), nullptr))
+                                    : words.integer(type.kind, std::strtoll(number.c_str(), nullptr, 10));
       i = end;
     } else {
       result += pattern[i];
@@ -52,7 +55,7 @@ std::string instance(std::string_view pattern, const Named& type, const Words& w
 }  // namespace
 
 std::string functions(const std::string& body, const Target& target) {
-  const Words words(target);
+  const Syntax words(target);
   struct Candidate {
     std::string call;  // "t_exp_f32("
     std::string source;
@@ -64,14 +67,15 @@ std::string functions(const std::string& body, const Target& target) {
       if (function.is_glsl_only && !words.is_glsl()) continue;
       for (const Named& type : names) {
         if (function.of.find(type.name) == std::string_view::npos) continue;
-        if ((type.kept == Kept::f64 && !target.has_f64) || (type.kept == Kept::s64 && !target.has_s64)) continue;
+        if ((type.kind == NumberKind::f64 && !target.has_f64) || (type.kind == NumberKind::s64 && !target.has_s64))
+          continue;
         std::string call = instance(function.name, type, words);
         call += '(';
         candidates.push_back({std::move(call), instance(function.source, type, words)});
       }
     }
   }
-  // What is needed, and what that needs.
+  // The functions that are called, directly or by others.
   std::vector<const std::string*> open = {&body};
   while (!open.empty()) {
     const std::string& user = *open.back();
@@ -82,16 +86,16 @@ std::string functions(const std::string& body, const Target& target) {
       open.push_back(&candidate.source);
     }
   }
-  // All are told of first, so that their order does not matter.
-  std::string told, defined;
+  // All are declared first, so that their order does not matter.
+  std::string declared, defined;
   const std::string prefix = target.dialect == Dialect::cuda ? "__device__ " : "";
   for (const Candidate& candidate : candidates) {
     if (!candidate.is_needed) continue;
     const std::size_t start = candidate.source.starts_with("//") ? candidate.source.find('\n') + 1 : 0;
-    told += core::text(prefix, candidate.source.substr(start, candidate.source.find('{') - start - 1), ";\n");
+    declared += core::text(prefix, candidate.source.substr(start, candidate.source.find('{') - start - 1), ";\n");
     defined += core::text(candidate.source.substr(0, start), prefix, candidate.source.substr(start));
   }
-  return told + defined;
+  return declared + defined;
 }
 
 }  // namespace tessera::compile::gpu

@@ -5,7 +5,8 @@
 
 namespace tessera::compile::gpu {
 
-// A function that the text may need. In its source $F is the type, $X its name, and #number# a number of it.
+// A function that kernels may call. In its source, $F stands for the type, $X for the type's name, and #number# for a
+// literal of the type.
 struct Function {
   std::string_view name;  // with $X
   std::string_view of;    // the types: f32 f64 s32 s64 u32

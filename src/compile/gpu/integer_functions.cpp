@@ -1,4 +1,4 @@
-// Functions of integers: arithmetic that is defined for all of them, and where an index is read.
+// Functions on integers: arithmetic that is defined for all operands, and the border rules of indices.
 #include "compile/gpu/functions.hpp"
 
 #include <array>
@@ -8,7 +8,7 @@ namespace tessera::compile::gpu {
 namespace {
 
 constexpr auto table = std::to_array<Function>({
-    // Integers: by zero it is 0, and the least by -1 wraps around.
+    // Division by zero is 0, and the least number divided by -1 wraps around.
     {"t_div_$X", "s32 s64", false,
      "$F t_div_$X($F a, $F b) { return b == #0# ? #0# : b == #-1# ? #0# - a : a / b; }\n"},
     {"t_div_$X", "u32", false, "$F t_div_$X($F a, $F b) { return b == #0# ? #0# : a / b; }\n"},
@@ -54,10 +54,10 @@ constexpr auto table = std::to_array<Function>({
      "  return result;\n"
      "}\n"},
 
-    // a mod n, not negative, for n > 0.
+    // The non-negative remainder of a / n, for n > 0.
     {"t_mod_$X", "s32 s64", false,
      "$F t_mod_$X($F a, $F n) { $F rest = a - a / n * n; return rest < #0# ? rest + n : rest; }\n"},
-    // Where an index is read, for a border.
+    // The index that is read instead of one outside.
     {"t_clamp_$X", "s32 s64", false,
      "$F t_clamp_$X($F i, $F n) { $F last = i > n - #1# ? n - #1# : i; return last < #0# ? #0# : last; }\n"},
     {"t_wrap_$X", "s32 s64", false, "$F t_wrap_$X($F i, $F n) { return n < #1# ? #0# : t_mod_$X(i, n); }\n"},
@@ -69,7 +69,7 @@ constexpr auto table = std::to_array<Function>({
      "  return at > n - #1# ? period - at : at;\n"
      "}\n"},
 
-    // Integers wrap around: in C signed ones need not.
+    // Wraps around, which signed integers of C need not do.
     {"t_mul_$X", "s32 s64", false, "$F t_mul_$X($F a, $F b) { return $W(a, *, b); }\n"},
 });
 

@@ -2,6 +2,7 @@
 
 #include "compile/gpu/printer.hpp"
 #include "core/text.hpp"
+#include "ir/ranges.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -15,8 +16,10 @@ using ir::Type;
 
 namespace {
 
-constexpr std::int64_t greatest_place = std::numeric_limits<std::int32_t>::max();
-// A place times more than this is no place any more.
+constexpr std::int64_t int32_max = std::numeric_limits<std::int32_t>::max();
+constexpr ir::Range all_int32 = {-int32_max - 1, int32_max};
+constexpr ir::Range all_int64 = {};
+// An index times a larger constant no longer counts as an index.
 constexpr std::int64_t largest_factor = 65536;
 
 [[noreturn]] void unsupported(const ir::Program& program, const Target& target, std::string_view type) {
@@ -24,55 +27,43 @@ constexpr std::int64_t largest_factor = 65536;
               core::text("[", program.name, "] needs ", type, ", which ", full_name(target), " does not have"));
 }
 
-// What is known of an s64. What is computed from places alone is a place again, and no larger than those are.
-struct Range {
-  std::int64_t low = least;
-  std::int64_t high = greatest;
-  bool is_place = false;
-  // What came from floats and is kept in 32 bits may stand for a number that does not fit, above zero or below it. Then
-  // both of them are at least `far` from it.
+// What is known about an s64. A value computed from indices alone is an index again: it fits in 32 bits, because no
+// buffer that a kernel can use has more elements.
+struct Known {
+  ir::Range range = all_int64;
+  bool is_index = false;
+  // A number that came from floats and is stored in 32 bits may stand for one that does not fit, below zero or above
+  // it. Then both are at least `far` from zero.
   bool is_far_below = false;
   bool is_far_above = false;
-  std::int64_t far = farthest_place;
+  std::int64_t far = largest_index;
 
-  static constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
-  static constexpr std::int64_t greatest = std::numeric_limits<std::int64_t>::max();
-  bool fits() const { return low >= -greatest_place - 1 && high <= greatest_place; }
+  bool fits() const { return all_int32.contains(range); }
   bool is_far() const { return is_far_below || is_far_above; }
-  // How far from zero it is at most, where no axis is longer than longest_axis.
+  // How far from zero it is at most, if no axis is longer than longest_axis.
   std::int64_t size() const {
-    const std::int64_t known = std::max(high, low == least ? greatest : -low);
-    return is_place && low != high ? std::min(known, longest_axis) : known;
+    const std::int64_t known = std::max(range.high, range.low == all_int64.low ? all_int64.high : -range.low);
+    return is_index && !range.is_exact() ? std::min(known, longest_axis) : known;
   }
 };
 
-// Sums and products that stay what they are at the end of the type.
-std::int64_t sum(std::int64_t a, std::int64_t b) {
-  std::int64_t result = 0;
-  return __builtin_add_overflow(a, b, &result) ? (a < 0 ? Range::least : Range::greatest) : result;
-}
-std::int64_t product(std::int64_t a, std::int64_t b) {
-  std::int64_t result = 0;
-  return __builtin_mul_overflow(a, b, &result) ? ((a < 0) != (b < 0) ? Range::least : Range::greatest) : result;
-}
-std::int64_t negated(std::int64_t a) { return a == Range::least ? Range::greatest : -a; }
-
-// What came from floats: its ends are those of 32 bits, so that it comes round where the s64 does.
-Range from_floats(bool is_far_below, bool is_far_above, std::int64_t far) {
-  return {-greatest_place - 1, greatest_place, true, is_far_below, is_far_above, far};
+// A value from floats. INT64_MIN and INT64_MAX become INT32_MIN and INT32_MAX, so that overflow wraps identically.
+Known from_floats(bool is_far_below, bool is_far_above, std::int64_t far) {
+  return {all_int32, true, is_far_below, is_far_above, far};
 }
 
-class Ranges {
+// Adds to the interval analysis what makes a value an index, and which values may be far.
+class StorageAnalysis {
  public:
-  Ranges(const ir::Program& program, const Target& target) : program_(program), target_(target) {
+  StorageAnalysis(const ir::Program& program, const Target& target) : program_(program), target_(target) {
     for (const Op& op : program.ops) {
       const bool has_far = std::ranges::any_of(op.operands, [&](Id operand) { return of(operand).is_far(); });
-      known_.push_back(op.type != Type::s64 ? Range{} : has_far ? from_far(op) : look(op));
+      known_.push_back(op.type != Type::s64 ? Known{} : has_far ? from_far(op) : look(op));
     }
   }
 
   bool fits(std::size_t id) const { return known_[id].fits(); }
-  // Whether the op does the same with what stands for other numbers as with those.
+  // Whether the op does the same to the stored numbers as to those that they stand for.
   bool is_right(const Op& op) const {
     const auto is_far = [&](Id id) { return of(id).is_far(); };
     if (std::ranges::any_of(op.shape, is_far)) return false;
@@ -83,108 +74,69 @@ class Ranges {
   }
 
  private:
+  const Known& of(Id id) const { return known_[static_cast<std::size_t>(id)]; }
+  ir::Range range_of(const Op& op) const { return ir::range_of_op(program_, op, facts_, ranges_); }
   bool may_be_far(const Op& op, std::size_t i) const;
-  Range from_far(const Op& op) const;
-  const Range& of(Id id) const { return known_[static_cast<std::size_t>(id)]; }
-  // As it comes out, or within the places if its operands are such.
-  Range made(const Op& op, std::int64_t low, std::int64_t high, std::size_t first = 0) const {
-    const bool are_places = std::all_of(op.operands.begin() + static_cast<std::ptrdiff_t>(first), op.operands.end(),
-                                        [&](Id operand) { return of(operand).is_place; });
-    if (!are_places) {
-      // What may not fit into 64 bits has come round.
-      const bool is_lost = low == Range::least || high == Range::greatest;
-      return is_lost ? Range{} : Range{low, high, false};
-    }
-    return {std::max(low, -greatest_place - 1), std::min(high, greatest_place), true};
-  }
-  Range look(const Op& op) const;
-  Range binary(const Op& op) const;
-  Range multiplied(const Op& op) const;
-  Range converted(const Op& op) const {
-    switch (program_[op.operands[0]].type) {
-      case Type::boolean:
-        return {0, 1, false};
-      case Type::u8:
-        return {0, 255, false};
-      case Type::s32:
-        return {-greatest_place - 1, greatest_place, false};
-      case Type::u32:
-        return {0, std::numeric_limits<std::uint32_t>::max(), false};
-      case Type::s64:
-        return of(op.operands[0]);
-      default:
-        return target_.has_s64 ? Range{} : from_floats(true, true, farthest_place);
-    }
+  Known from_far(const Op& op) const;
+  Known look(const Op& op) const;
+  Known arithmetic(const Op& op) const;
+  Known bitwise(const Op& op) const;
+  Known converted(const Op& op) const;
+  // The operand's number if it is a constant, else `otherwise`.
+  std::int64_t constant(Id operand, std::int64_t otherwise) const {
+    std::int64_t number = 0;
+    return ir::is_constant(program_, operand, number) ? number : otherwise;
   }
 
   const ir::Program& program_;
   const Target& target_;
-  std::vector<Range> known_;
+  const ir::Facts facts_{.extents = {0, int32_max}, .coordinates = {0, int32_max}};
+  const ir::RangeOf ranges_ = [this](Id id) {
+    return program_[id].type == Type::s64 ? of(id).range : ir::range_of(program_[id].type);
+  };
+  std::vector<Known> known_;
 };
 
-Range Ranges::multiplied(const Op& op) const {
-  const Range &a = of(op.operands[0]), &b = of(op.operands[1]);
-  const std::int64_t corners[] = {product(a.low, b.low), product(a.low, b.high), product(a.high, b.low),
-                                  product(a.high, b.high)};
-  const auto [low, high] = std::minmax_element(std::begin(corners), std::end(corners));
-  std::int64_t number = 0;
-  for (const Id operand : op.operands) {
-    const bool is_large = ir::is_constant(program_, operand, number) && std::abs(number) > largest_factor;
-    if (is_large) return *low == Range::least || *high == Range::greatest ? Range{} : Range{*low, *high, false};
+// The range of a sum, difference and the like; within 32 bits if all operands are indices.
+Known StorageAnalysis::arithmetic(const Op& op) const {
+  const ir::Range range = range_of(op);
+  const bool is_large_product = op.code == Code::mul && std::ranges::any_of(op.operands, [&](Id operand) {
+                                  return std::abs(constant(operand, 0)) > largest_factor;
+                                });
+  if (!is_large_product && std::ranges::all_of(op.operands, [&](Id operand) { return of(operand).is_index; })) {
+    return {{std::max(range.low, all_int32.low), std::min(range.high, all_int32.high)}, true};
   }
-  return made(op, *low, *high);
+  // At an end of 64 bits it may have wrapped around.
+  const bool is_lost = range.low == all_int64.low || range.high == all_int64.high;
+  Known known = is_lost ? Known{} : Known{range, false};
+  if (op.code == Code::min) {  // from 0 to an index
+    const Known &a = of(op.operands[0]), &b = of(op.operands[1]);
+    known.is_index = (a.is_index && b.range.low >= 0) || (b.is_index && a.range.low >= 0);
+  }
+  return known;
 }
 
-Range Ranges::binary(const Op& op) const {
-  const Range &a = of(op.operands[0]), &b = of(op.operands[1]);
-  std::int64_t number = 0;
-  const bool by_number = ir::is_constant(program_, op.operands[1], number);
+Known StorageAnalysis::bitwise(const Op& op) const {
+  const Known &a = of(op.operands[0]), &b = of(op.operands[1]);
+  const std::int64_t number = constant(op.operands[1], -1);
   switch (op.code) {
-    case Code::add:
-      return made(op, sum(a.low, b.low), sum(a.high, b.high));
-    case Code::sub:
-      return made(op, sum(a.low, negated(b.high)), sum(a.high, negated(b.low)));
-    case Code::mul:
-      return multiplied(op);
-    case Code::min: {
-      Range least = made(op, std::min(a.low, b.low), std::min(a.high, b.high));
-      if ((a.is_place && b.low >= 0) || (b.is_place && a.low >= 0)) least.is_place = true;  // from 0 to a place
-      return least;
-    }
-    case Code::max:
-      return made(op, std::max(a.low, b.low), std::max(a.high, b.high));
-    case Code::div: {
-      const std::int64_t size = std::max(a.high, negated(a.low));
-      return made(op, a.low >= 0 && b.low >= 0 ? 0 : negated(size), size);
-    }
-    case Code::rem: {
-      const std::int64_t size = std::max(a.high, negated(a.low));
-      return made(op, a.low >= 0 ? 0 : negated(size), size);
-    }
+    case Code::shr:
+      return number < 0 || number > 63 ? Known{} : Known{range_of(op), a.is_index};
+    case Code::shl:
+      return number < 0 || number > 16 ? Known{} : Known{range_of(op), false};
     case Code::bit_and:
       for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
-        const Range& other = of(op.operands[1 - side]);
-        if (ir::is_constant(program_, op.operands[side], number) && number >= 0 && other.low >= 0) {
-          return {0, std::min(number, other.high), other.is_place};
-        }
+        const Known& other = of(op.operands[1 - side]);
+        if (constant(op.operands[side], -1) >= 0 && other.range.low >= 0) return {range_of(op), other.is_index};
       }
-      return a.fits() && b.fits() ? Range{-greatest_place - 1, greatest_place, a.is_place && b.is_place} : Range{};
-    case Code::bit_or:
-    case Code::bit_xor:
-      return a.fits() && b.fits() ? Range{-greatest_place - 1, greatest_place, a.is_place && b.is_place} : Range{};
-    case Code::shr:
-      if (!by_number || number < 0 || number > 63) return {};
-      return {a.low >> number, a.high >> number, a.is_place};
-    case Code::shl:
-      if (!by_number || number < 0 || number > 16) return {};
-      return {product(a.low, std::int64_t{1} << number), product(a.high, std::int64_t{1} << number), false};
+      [[fallthrough]];
     default:
-      return {};
+      return a.fits() && b.fits() ? Known{range_of(op), a.is_index && b.is_index} : Known{};
   }
 }
 
-bool Ranges::may_be_far(const Op& op, std::size_t i) const {
-  const Range& given = of(op.operands[i]);
+bool StorageAnalysis::may_be_far(const Op& op, std::size_t i) const {
+  const Known& given = of(op.operands[i]);
   switch (op.code) {
     case Code::neg:
     case Code::abs:
@@ -194,7 +146,7 @@ bool Ranges::may_be_far(const Op& op, std::size_t i) const {
     case Code::reshape:
     case Code::transpose:
     case Code::select:
-      return true;  // from_far says what comes of it
+      return true;  // from_far decides about the result
     case Code::min:
     case Code::max:
     case Code::eq:
@@ -203,7 +155,7 @@ bool Ranges::may_be_far(const Op& op, std::size_t i) const {
     case Code::le:
     case Code::gt:
     case Code::ge: {
-      const Range& other = of(op.operands[1 - i]);
+      const Known& other = of(op.operands[1 - i]);
       return !other.is_far() && other.size() < given.far;
     }
     case Code::convert:
@@ -225,30 +177,30 @@ bool Ranges::may_be_far(const Op& op, std::size_t i) const {
   }
 }
 
-// Of an s64 with operands that may be far.
-Range Ranges::from_far(const Op& op) const {
-  const Range& a = of(op.operands[0]);
+// An s64 with operands that may be far.
+Known StorageAnalysis::from_far(const Op& op) const {
+  const Known& a = of(op.operands[0]);
   switch (op.code) {
     case Code::neg:
     case Code::abs:
       return from_floats(true, true, a.far);
     case Code::add:
     case Code::sub: {
-      const Range& b = of(op.operands[1]);
+      const Known& b = of(op.operands[1]);
       const std::int64_t far = std::min(a.far, b.far) - (a.is_far() ? b : a).size();
-      return (a.is_far() && b.is_far()) || far <= longest_axis ? Range{} : from_floats(true, true, far);
+      return (a.is_far() && b.is_far()) || far <= longest_axis ? Known{} : from_floats(true, true, far);
     }
     case Code::min:
     case Code::max: {
-      Range result = binary(op);
-      const Range& b = of(op.operands[1]);
+      Known result = arithmetic(op);
+      const Known& b = of(op.operands[1]);
       result.is_far_below = op.code == Code::min && (a.is_far_below || b.is_far_below);
       result.is_far_above = op.code == Code::max && (a.is_far_above || b.is_far_above);
       result.far = std::min(a.far, b.far);
       return result;
     }
     case Code::select: {
-      const Range &b = of(op.operands[1]), &c = of(op.operands[2]);
+      const Known &b = of(op.operands[1]), &c = of(op.operands[2]);
       return from_floats(b.is_far_below || c.is_far_below, b.is_far_above || c.is_far_above, std::min(b.far, c.far));
     }
     default:
@@ -256,35 +208,44 @@ Range Ranges::from_far(const Op& op) const {
   }
 }
 
-Range Ranges::look(const Op& op) const {
+Known StorageAnalysis::converted(const Op& op) const {
+  const Type from = program_[op.operands[0]].type;
+  if (from == Type::s64) return of(op.operands[0]);
+  if (ir::is_float(from)) return target_.has_s64 ? Known{} : from_floats(true, true, largest_index);
+  return {range_of(op), false};
+}
+
+Known StorageAnalysis::look(const Op& op) const {
   switch (op.code) {
     case Code::constant:
-      return {op.integer, op.integer, op.integer >= -greatest_place - 1 && op.integer <= greatest_place};
+      return {{op.integer, op.integer}, all_int32.contains({op.integer, op.integer})};
     case Code::dim:
     case Code::tile_dim:
     case Code::origin:
     case Code::block:
     case Code::iota:
     case Code::argmax:
-      return {0, greatest_place, true};
-    case Code::argument:  // a loop's counter
-      return op.shape.empty() && op.index == 0 ? Range{0, greatest_place, true} : Range{};
-    case Code::neg: {
-      const Range& a = of(op.operands[0]);
-      return made(op, negated(a.high), negated(a.low));
-    }
-    case Code::abs: {
-      const Range& a = of(op.operands[0]);
-      return made(op, 0, std::max(a.high, negated(a.low)));
-    }
-    case Code::bit_not: {
-      const Range& a = of(op.operands[0]);
-      return {~a.high, ~a.low, a.is_place};
-    }
-    case Code::select: {
-      const Range &a = of(op.operands[1]), &b = of(op.operands[2]);
-      return {std::min(a.low, b.low), std::max(a.high, b.high), a.is_place && b.is_place};
-    }
+      return {range_of(op), true};
+    case Code::argument:  // the counter of a loop, which runs at most INT32_MAX times
+      return op.shape.empty() && op.index == 0 ? Known{{0, int32_max}, true} : Known{};
+    case Code::neg:
+    case Code::abs:
+    case Code::add:
+    case Code::sub:
+    case Code::mul:
+    case Code::div:
+    case Code::rem:
+    case Code::min:
+    case Code::max:
+      return arithmetic(op);
+    case Code::bit_and:
+    case Code::bit_or:
+    case Code::bit_xor:
+    case Code::shl:
+    case Code::shr:
+      return bitwise(op);
+    case Code::select:
+      return {range_of(op), of(op.operands[1]).is_index && of(op.operands[2]).is_index};
     case Code::convert:
     case Code::nearest:
       return converted(op);
@@ -292,13 +253,12 @@ Range Ranges::look(const Op& op) const {
     case Code::reshape:
     case Code::transpose:
       return of(op.operands[0]);
+    case Code::bit_not:
     case Code::slice:
-    case Code::pick: {  // or zero
-      const Range& a = of(op.operands[0]);
-      return {std::min<std::int64_t>(a.low, 0), std::max<std::int64_t>(a.high, 0), a.is_place};
-    }
+    case Code::pick:
+      return {range_of(op), of(op.operands[0]).is_index};
     default:
-      return op.operands.size() == 2 ? binary(op) : Range{};
+      return {};
   }
 }
 
@@ -309,47 +269,47 @@ std::string full_name(const Target& target) {
   return core::text(target.device, " (", backends[static_cast<int>(target.dialect)], ")");
 }
 
-bool has_far_places(const ir::Program& program, const Target& target) {
+bool has_clamped_indices(const ir::Program& program, const Target& target) {
   return !target.has_s64 && std::ranges::any_of(program.ops, [&](const Op& op) {
     const bool is_conversion = op.code == Code::convert || op.code == Code::nearest;
     return is_conversion && op.type == Type::s64 && ir::is_float(program[op.operands[0]].type);
   });
 }
 
-std::vector<Kept> kept_as(const ir::Program& program, const std::vector<bool>& is_live, const Target& target) {
-  const Ranges ranges(program, target);
-  std::vector<Kept> result;
+std::vector<NumberKind> number_kinds(const ir::Program& program, const std::vector<bool>& is_live,
+                                     const Target& target) {
+  const StorageAnalysis analysis(program, target);
+  std::vector<NumberKind> result;
   for (std::size_t id = 0; id < program.ops.size(); ++id) {
     const Op& op = program.ops[id];
-    if (is_live[id] && !ranges.is_right(op)) unsupported(program, target, "s64");
+    if (is_live[id] && !analysis.is_right(op)) unsupported(program, target, "s64");
     switch (op.type) {
       case Type::f32:
-        result.push_back(Kept::f32);
+        result.push_back(NumberKind::f32);
         break;
       case Type::f64:
         if (is_live[id] && !target.has_f64) unsupported(program, target, "f64");
-        result.push_back(Kept::f64);
+        result.push_back(NumberKind::f64);
         break;
       case Type::s32:
-        result.push_back(Kept::s32);
+        result.push_back(NumberKind::s32);
         break;
       case Type::s64: {
-        const bool is_place = ranges.fits(id);
+        const bool fits = analysis.fits(id);
         const bool is_value = op.code != Code::loop && op.code != Code::store && op.code != Code::constant;
-        // What a loop carries is computed whether or not somebody asks for it.
+        // A loop computes what it carries, whether or not anything uses it.
         const bool is_carried =
             op.code == Code::argument &&
             is_live[static_cast<std::size_t>(program.regions[static_cast<std::size_t>(op.region)].loop)];
-        if ((is_live[id] || is_carried) && is_value && !is_place && !target.has_s64)
-          unsupported(program, target, "s64");
-        result.push_back(is_place ? Kept::s32 : Kept::s64);
+        if ((is_live[id] || is_carried) && is_value && !fits && !target.has_s64) unsupported(program, target, "s64");
+        result.push_back(fits ? NumberKind::s32 : NumberKind::s64);
         break;
       }
       case Type::boolean:
-        result.push_back(Kept::boolean);
+        result.push_back(NumberKind::boolean);
         break;
       default:
-        result.push_back(Kept::u32);
+        result.push_back(NumberKind::u32);
     }
   }
   return result;

@@ -11,10 +11,10 @@ using ir::Id;
 
 namespace {
 
-// Of the inner axis at a time; and at least, or the barriers cost more than is saved.
+// The most of the inner axis at a time; and the least, below which the barriers cost more than is saved.
 constexpr int most_depth = 32, least_depth = 4;
 
-// Whether each live value that depends on another is computed from it point by point: what is stored is, then.
+// Whether every live value that depends on another is computed from it pointwise; then so is the stored one.
 bool is_used_by_point(const ir::Program& program, const std::vector<bool>& is_live, Id value) {
   std::vector<bool> depends(program.ops.size());
   depends[static_cast<std::size_t>(value)] = true;
@@ -33,7 +33,7 @@ bool is_used_by_point(const ir::Program& program, const std::vector<bool>& is_li
 }  // namespace
 
 std::optional<Product> product_of(const ir::Program& program) {
-  const Analysis analysis(program, single_points(program));
+  const ValueAnalysis analysis(program, single_points(program));
   Product product;
   for (std::size_t id = 0; id < program.ops.size(); ++id) {
     if (!analysis.is_live[id] || program.ops[id].code != Code::mma) continue;
@@ -68,14 +68,14 @@ std::optional<Product> product_of(const ir::Program& program) {
   return product;
 }
 
-// As square as it can be, with more columns than rows: neighbours read neighbours. The group is a power of two.
-std::optional<Blocking> blocking_of(const Target& target, Kept kept, std::int64_t inner) {
+// As square as possible, with more columns than rows: neighbours read neighbours. The group is a power of two.
+std::optional<Blocking> blocking_of(const Target& target, NumberKind kind, std::int64_t inner) {
   Blocking blocking;
   blocking.each = target.product_block;
   while (blocking.lanes[0] * blocking.lanes[1] * 2 <= target.group) {
     blocking.lanes[blocking.lanes[1] > blocking.lanes[0] ? 0 : 1] *= 2;
   }
-  const std::int64_t bytes = std::int64_t{4} * words_of(kept) * (blocking.stride(0) + blocking.stride(1));
+  const std::int64_t bytes = std::int64_t{4} * words_of(kind) * (blocking.stride(0) + blocking.stride(1));
   blocking.depth = most_depth;
   while (inner > 0 && blocking.depth > least_depth && blocking.depth > inner) blocking.depth /= 2;
   while (blocking.depth >= least_depth && blocking.depth * bytes > target.shared_bytes) blocking.depth /= 2;
@@ -85,16 +85,16 @@ std::optional<Blocking> blocking_of(const Target& target, Kept kept, std::int64_
 
 std::string Printer::multiplied_and_added(Id mma, const std::string& a, const std::string& b,
                                           const std::string& sum) const {
-  const Kept of = kept(mma);
+  const NumberKind of = kind(mma);
   if (is_float(of)) return text(sum, " + ", a, " * ", b);
   const std::string next = wrapping(of, sum, "+", wrapping(of, a, "*", b));
   return program_[mma].type == ir::Type::u8 ? text(next, " & 255u") : next;
 }
 
-// What is added to.
+// The initial values of the sums.
 std::vector<std::string> Printer::started_sums(const std::vector<Point>& points) {
   const ir::Op& mma = program_[product_->mma];
-  const Kept of = kept(product_->mma);
+  const NumberKind of = kind(product_->mma);
   const Id start = product_->loop == ir::none ? mma.operands[2] : program_[product_->loop].operands[1];
   std::vector<std::string> sums;
   sums.reserve(points.size());
@@ -104,8 +104,8 @@ std::vector<std::string> Printer::started_sums(const std::vector<Point>& points)
   return sums;
 }
 
-// The blocks of the operands, from this place of the inner axis on. What is beyond an end repeats what is at the end:
-// nobody looks at it, but reading it does no harm.
+// Copies the blocks of the operands, beginning at this index of the inner axis. Indices beyond an end are clamped: the
+// values are not used, but reading them is safe.
 void Printer::fill_blocks(const std::string& first, const std::string& count, bool is_whole) {
   const std::size_t rank = tiling_.extents.size();
   for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
@@ -115,29 +115,29 @@ void Printer::fill_blocks(const std::string& first, const std::string& count, bo
     const int elements = across * blocking_.depth;
     for (int done = 0; done < elements; done += target_.group) {
       const bool is_part = done + target_.group > elements;
-      const std::string number = done == 0 ? "lane" : declare(Kept::s32, text("lane + ", done));
+      const std::string number = done == 0 ? "lane" : declare(NumberKind::s32, text("lane + ", done));
       open(is_part ? text("if (", number, " < ", elements, ")") : "");
-      const std::string quotient = declare(Kept::s32, text(number, " / ", inner));
-      const std::string remainder = declare(Kept::s32, text(number, " % ", inner));
+      const std::string quotient = declare(NumberKind::s32, text(number, " / ", inner));
+      const std::string remainder = declare(NumberKind::s32, text(number, " % ", inner));
       const std::string &k = side == 0 ? remainder : quotient, &at = side == 0 ? quotient : remainder;
-      const std::string inside = declare(Kept::s32, text("min(", at, ", ", tile_dims_[rank - 2 + side], " - 1)"));
-      std::string from = declare(Kept::s32, text(first, " + ", k));
-      if (!is_whole) from = declare(Kept::s32, text("min(", from, ", ", count, " - 1)"));
+      const std::string inside = declare(NumberKind::s32, text("min(", at, ", ", tile_dims_[rank - 2 + side], " - 1)"));
+      std::string from = declare(NumberKind::s32, text(first, " + ", k));
+      if (!is_whole) from = declare(NumberKind::s32, text("min(", from, ", ", count, " - 1)"));
       const Point point = mma_point(operand, Point(rank, "0"), side == 0 ? inside : from, side == 0 ? from : inside);
-      const std::string value = as(kept(product_->mma), operand, eval(operand, point));
+      const std::string value = as(kind(product_->mma), operand, eval(operand, point));
       line(text("shared_", side, "[", k, " * ", blocking_.stride(side), " + ", at, "] = ", value, ";"));
       close();
     }
   }
 }
 
-// Adds to the sums what one place of the inner axis has: an element of each row times those of the columns, or times
-// four of them at once.
+// Adds to the sums for one index of the inner axis: an element of each row times each of the columns, or times four of
+// them at once.
 void Printer::add_step(const std::vector<std::string>& sums, const std::string& k) {
-  const Kept of = kept(product_->mma);
+  const NumberKind of = kind(product_->mma);
   std::string from[2];
   for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
-    from[side] = declare(Kept::s32, text(k, " * ", blocking_.stride(side), " + first_", side));
+    from[side] = declare(NumberKind::s32, text(k, " * ", blocking_.stride(side), " + first_", side));
   }
   std::vector<std::string> left, right;
   for (int i = 0; i < blocking_.each; ++i) left.push_back(declare(of, text("shared_0[", from[0], " + ", i, "]")));
@@ -146,7 +146,7 @@ void Printer::add_step(const std::vector<std::string>& sums, const std::string& 
       right.push_back(declare(of, text("shared_1[", from[1], " + ", i, "]")));
     } else {
       right.push_back(name("v"));
-      const std::string vector = text(words_.wrapping_type(of), "4");
+      const std::string vector = text(syntax_.wrapping_type(of), "4");
       line(text(vector, " ", right.back(), " = as_", vector, "(vload4(0, shared_1 + ", from[1], " + ", i, "));"));
     }
   }
@@ -157,7 +157,7 @@ void Printer::add_step(const std::vector<std::string>& sums, const std::string& 
       if (sums_at_once() == 1) {
         line(text(sum, " = ", multiplied_and_added(product_->mma, a, b, sum), ";"));
       } else {
-        const std::string next = text(sum, " + (", words_.wrapping_type(of), ")(", a, ") * ", b);
+        const std::string next = text(sum, " + (", syntax_.wrapping_type(of), ")(", a, ") * ", b);
         const bool is_byte = program_[product_->mma].type == ir::Type::u8;
         line(text(sum, " = ", is_byte ? text("(", next, ") & 255u") : next, ";"));
       }
@@ -165,13 +165,13 @@ void Printer::add_step(const std::vector<std::string>& sums, const std::string& 
   }
 }
 
-// The sums along the inner axis, in order; those that are given become them.
+// Adds up along the inner axis, in order, to the given sums.
 void Printer::add_up(std::vector<std::string>& sums) {
-  const Kept of = kept(product_->mma);
+  const NumberKind of = kind(product_->mma);
   std::vector<std::string> parts = sums;
   if (sums_at_once() != 1) {
     parts.clear();
-    const std::string element(words_.wrapping_type(of));
+    const std::string element(syntax_.wrapping_type(of));
     for (std::size_t i = 0; i < sums.size(); i += 4) {
       parts.push_back(name("v"));
       std::string list;
@@ -182,34 +182,34 @@ void Printer::add_up(std::vector<std::string>& sums) {
   if (product_->loop != ir::none) {
     const ir::Op& loop = program_[product_->loop];
     const std::string counter = name("k");
-    open_loop(counter, "0", place(loop.operands[0]), 1, {loop.operands[0]});
+    open_loop(counter, "0", index(loop.operands[0]), 1, {loop.operands[0]});
     known_.back()[{program_.regions[static_cast<std::size_t>(loop.index)].arguments[0], {}}] = counter;
   }
   const Id inner = program_[program_[product_->mma].operands[0]].shape.back();
   std::int64_t known = 0;
   const bool is_whole = ir::is_constant(program_, inner, known) && known % blocking_.depth == 0;
-  const std::string count = place(inner);
+  const std::string count = index(inner);
   const std::string first = name("k");
   open_loop(first, "0", count, blocking_.depth, {inner});
   fill_blocks(first, count, is_whole);
-  line(std::string(words_.barrier()));
-  const std::string steps = is_whole
-                                ? std::to_string(blocking_.depth)
-                                : declare(Kept::s32, text("min(", blocking_.depth, ", ", count, " - ", first, ")"));
+  line(std::string(syntax_.barrier()));
+  const std::string steps =
+      is_whole ? std::to_string(blocking_.depth)
+               : declare(NumberKind::s32, text("min(", blocking_.depth, ", ", count, " - ", first, ")"));
   count_up("0", steps, 1, {}, [&](const std::string& k) { add_step(parts, k); }, blocking_.depth);
-  line(std::string(words_.barrier()));  // before the next blocks take the same memory
+  line(std::string(syntax_.barrier()));  // before the next blocks use the same memory
   close_loop();
   if (product_->loop != ir::none) close_loop();
   if (sums_at_once() == 1) return;
   for (std::size_t i = 0; i < sums.size(); ++i) {
-    line(text(sums[i], " = ", words_.cast(of, text(parts[i / 4], ".s", i % 4)), ";"));
+    line(text(sums[i], " = ", syntax_.cast(of, text(parts[i / 4], ".s", i % 4)), ";"));
   }
 }
 
 void Printer::store_block(const std::vector<Point>& points) {
   const std::size_t rank = tiling_.extents.size();
   const Id stored = program_.stored();
-  const Kept to = program_.buffers.front().type == ir::Type::s64 ? Kept::s64 : kept(stored);
+  const NumberKind to = program_.buffers.front().type == ir::Type::s64 ? NumberKind::s64 : kind(stored);
   std::size_t number = 0;
   for (int row = 0; row < blocking_.each; ++row) {
     open(text("if (first_0 + ", row, " < ", tile_dims_[rank - 2], ")"));
@@ -232,17 +232,17 @@ void Printer::print_blocks() {
   line(text("int first_0 = lane / ", blocking_.lanes[1], " * ", blocking_.each, ";"));
   line(text("int first_1 = lane % ", blocking_.lanes[1], " * ", blocking_.each, ";"));
   open_tiles();
-  // Beyond the ends of the matrix an invocation computes what is at the end once more: all must come to the barriers.
-  std::vector<std::string> places[2];
+  // Beyond the ends of the matrix an invocation computes the last element again: all must reach the barriers.
+  std::vector<std::string> indices[2];
   for (const std::size_t axis : {std::size_t{0}, std::size_t{1}}) {
     for (int i = 0; i < blocking_.each; ++i) {
-      places[axis].push_back(
-          declare(Kept::s32, text("min(first_", axis, " + ", i, ", ", tile_dims_[rank - 2 + axis], " - 1)")));
+      indices[axis].push_back(
+          declare(NumberKind::s32, text("min(first_", axis, " + ", i, ", ", tile_dims_[rank - 2 + axis], " - 1)")));
     }
   }
   std::vector<Point> points;
-  for (const std::string& row : places[0]) {
-    for (const std::string& column : places[1]) {
+  for (const std::string& row : indices[0]) {
+    for (const std::string& column : indices[1]) {
       points.emplace_back(rank, "0");
       points.back()[rank - 2] = row;
       points.back()[rank - 1] = column;

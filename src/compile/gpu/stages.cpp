@@ -10,9 +10,16 @@ using ir::Code;
 using ir::Id;
 using ir::Type;
 
+namespace {
+
+// Where argmax has not seen an element yet.
+constexpr std::string_view no_index = "2147483647";
+
+}  // namespace
+
 std::vector<std::string> Printer::extents_of(Id id) {
   std::vector<std::string> extents;
-  for (const Id extent : program_[id].shape) extents.push_back(place(extent));
+  for (const Id extent : program_[id].shape) extents.push_back(index(extent));
   return extents;
 }
 
@@ -22,14 +29,14 @@ std::string Printer::product(const std::vector<std::string>& extents) {
   return points;
 }
 
-// Whether a value is materialised by a stage of its own. The results of a loop of stages are where the loop left them.
+// Whether a stage of its own materialises a value. The results of a loop of stages stay where the loop left them.
 bool Printer::is_own_stage(Id id) const {
   const ir::Op& op = program_[id];
   return is_materialised(id) &&
          (op.code != Code::result || analysis_.is_inline_loop[static_cast<std::size_t>(op.operands[0])]);
 }
 
-// The coordinates of a point of a box, of its number.
+// The coordinates of a point of a box, from its number.
 Printer::Point Printer::unravelled(const std::string& number, const std::vector<std::string>& extents) {
   Point point(extents.size(), "0");
   std::string rest = number;
@@ -41,17 +48,17 @@ Printer::Point Printer::unravelled(const std::string& number, const std::vector<
       point[axis] = rest;
       break;
     }
-    const std::string next = declare(Kept::s32, text(rest, " / ", extents[axis]));
-    point[axis] = declare(Kept::s32, text(rest, " - ", next, " * ", extents[axis]));
+    const std::string next = declare(NumberKind::s32, text(rest, " / ", extents[axis]));
+    point[axis] = declare(NumberKind::s32, text(rest, " - ", next, " * ", extents[axis]));
     rest = next;
   }
   return point;
 }
 
-// The invocations of the workgroup share the points of a box: `body` is given the coordinates and the number.
+// The invocations of the workgroup share the points of a box: `body` gets the coordinates and the number of a point.
 void Printer::each_point(const std::vector<std::string>& extents, std::vector<Id> ids,
                          const std::function<void(const Point&, const std::string&)>& body) {
-  const std::string points = declare_place(product(extents));
+  const std::string points = declare_index(product(extents));
   const std::string at = name("p");
   open_loop(at, "lane", points, target_.group, std::move(ids));
   body(unravelled(at, extents), at);
@@ -69,25 +76,21 @@ void Printer::print_stage(Id id) {
       to_scratch(id, at, value);
     });
   }
-  line(std::string(words_.barrier()));
+  line(std::string(syntax_.barrier()));
 }
 
-// Where there are many points, each is an invocation's; else all work on one after the other: each goes through its
-// share, then what they found is brought together in the workgroup's memory.
+// Where there are many points, each is the work of an invocation; otherwise the whole workgroup reduces one point after
+// the other: each invocation its share of the axis, then the workgroup combines the partial results.
 void Printer::print_reduction_stage(Id id) {
   const ir::Op& op = program_[id];
-  const Id operand = op.operands[0];
-  const auto axis = static_cast<std::size_t>(op.axis);
-  const bool finds_place = op.code == Code::argmax;
-  const Kept of = finds_place ? kept(operand) : kept(id);
   const std::vector<std::string> extents = extents_of(id);
-  const std::string points = declare_place(product(extents));
-  const std::string count = place(program_[operand].shape[axis]);
+  const std::string points = declare_index(product(extents));
+  const std::string count = index(program_[op.operands[0]].shape[static_cast<std::size_t>(op.axis)]);
   uses_reduction_memory_ = true;
-  // No barrier is in a branch: PoCL does not take that, although all go the same way.
+  // No barrier is in a branch: PoCL rejects that, although all invocations take the same one.
   std::string done = "0";
   if (points != "1") {
-    done = declare(Kept::s32, text(points, " * 4 >= ", target_.group, " ? ", points, " : 0"));
+    done = declare(NumberKind::s32, text(points, " * 4 >= ", target_.group, " ? ", points, " : 0"));
     const std::string at = name("p");
     open_loop(at, "lane", done, target_.group, op.shape);
     to_scratch(id, at, inline_reduction(id, unravelled(at, extents)));
@@ -95,16 +98,33 @@ void Printer::print_reduction_stage(Id id) {
   }
   const std::string at = name("p");
   open_loop(at, done, points, 1, op.shape);
-  const Point point = unravelled(at, extents);
+  const Partial partial = reduced_share(id, unravelled(at, extents), count);
+  combine_partials(op, partial);
+  open("if (lane == 0)");
+  const bool finds_index = op.code == Code::argmax;
+  to_scratch(id, at,
+             finds_index ? text("(", partial.where, " == ", no_index, " ? 0 : ", partial.where, ")") : partial.value);
+  close();
+  line(std::string(syntax_.barrier()));  // before the next point uses the same memory
+  close_loop();
+}
+
+// What an invocation finds in its share of the axis.
+Printer::Partial Printer::reduced_share(Id id, const Point& point, const std::string& count) {
+  const ir::Op& op = program_[id];
+  const Id operand = op.operands[0];
+  const auto axis = static_cast<std::size_t>(op.axis);
+  const bool finds_index = op.code == Code::argmax;
+  const NumberKind of = finds_index ? kind(operand) : kind(id);
   const std::string best = declare(of, identity(op, of));
-  const std::string where = finds_place ? declare(Kept::s32, "2147483647") : "";
-  const std::string lost = loses_bits(op) ? declare(of, words_.number(of, 0)) : "";
+  const std::string where = finds_index ? declare(NumberKind::s32, std::string(no_index)) : "";
+  const std::string lost = loses_bits(op) ? declare(of, syntax_.number(of, 0)) : "";
   count_up("lane", count, target_.group, {program_[operand].shape[axis]}, [&](const std::string& k) {
     Point moved = point;
     moved[axis] = k;
     const std::string value = as(of, operand, eval(operand, moved));
-    if (finds_place) {
-      open(text("if (", where, " == 2147483647 || ", is_greater(of, value, best), ")"));
+    if (finds_index) {
+      open(text("if (", where, " == ", no_index, " || ", is_greater(of, value, best), ")"));
       line(text(best, " = ", value, ";"));
       line(text(where, " = ", k, ";"));
       close();
@@ -115,61 +135,63 @@ void Printer::print_reduction_stage(Id id) {
     }
   });
   if (!lost.empty()) line(text(best, " = ", with_lost(best, lost), ";"));
-  // Halving; the group is a power of two.
+  return {of, best, where};
+}
+
+// Combines the partial results of a workgroup, whose size is a power of two, by halves. The first invocation has the
+// result.
+void Printer::combine_partials(const ir::Op& op, const Partial& partial) {
+  const auto& [of, best, where] = partial;
   const std::string low = "shared_low", high = "shared_high";
-  const auto keep = [&](const std::string& slot) {
-    line(text(low, "[", slot, "] = ", words_.bits(of, best, 0), ";"));
-    if (words_of(of) == 2) line(text(high, "[", slot, "] = ", words_.bits(of, best, 1), ";"));
-    if (finds_place) line(text("shared_place[", slot, "] = ", where, ";"));
+  const auto share = [&, &of = of, &best = best, &where = where] {
+    line(text(low, "[lane] = ", syntax_.bits(of, best, 0), ";"));
+    if (words_of(of) == 2) line(text(high, "[lane] = ", syntax_.bits(of, best, 1), ";"));
+    if (!where.empty()) line(text("shared_place[lane] = ", where, ";"));
   };
-  keep("lane");
-  line(std::string(words_.barrier()));
+  share();
+  line(std::string(syntax_.barrier()));
   const std::string half = name("h");
   open(text("for (int ", half, " = ", target_.group / 2, "; ", half, " > 0; ", half, " >>= 1)"));
   open(text("if (lane < ", half, ")"));
-  const std::string other = declare(of, words_.from_bits(of, text(low, "[lane + ", half, "]"),
-                                                         words_of(of) == 2 ? text(high, "[lane + ", half, "]") : ""));
-  if (finds_place) {
-    const std::string there = declare(Kept::s32, text("shared_place[lane + ", half, "]"));
-    // The greater, or of equals the first.
-    const std::string is_other = declare(
-        Kept::boolean, text(there, " != 2147483647 && (", where, " == 2147483647 || ", is_greater(of, other, best),
-                            " || (!(", is_greater(of, best, other), ") && ", there, " < ", where, "))"));
+  const std::string other = declare(of, syntax_.from_bits(of, text(low, "[lane + ", half, "]"),
+                                                          words_of(of) == 2 ? text(high, "[lane + ", half, "]") : ""));
+  if (!where.empty()) {
+    const std::string there = declare(NumberKind::s32, text("shared_place[lane + ", half, "]"));
+    // The greater one, or the first of equals.
+    const std::string is_other =
+        declare(NumberKind::boolean,
+                text(there, " != ", no_index, " && (", where, " == ", no_index, " || ", is_greater(of, other, best),
+                     " || (!(", is_greater(of, best, other), ") && ", there, " < ", where, "))"));
     open(text("if (", is_other, ")"));
     line(text(best, " = ", other, ";"));
     line(text(where, " = ", there, ";"));
     close();
   } else {
-    line(text(best, " = ", combined(op.code, of, program_[operand].type, other, best), ";"));
+    line(text(best, " = ", combined(op.code, of, program_[op.operands[0]].type, other, best), ";"));
   }
-  keep("lane");
+  share();
   close();
-  line(std::string(words_.barrier()));
+  line(std::string(syntax_.barrier()));
   close();
-  open("if (lane == 0)");
-  to_scratch(id, at, finds_place ? text("(", where, " == 2147483647 ? 0 : ", where, ")") : best);
-  close();
-  line(std::string(words_.barrier()));  // before the next point takes the same memory
-  close_loop();
 }
 
-// A loop whose values need each other at other points: its body is a region of stages, and what it carries changes
-// places with what comes next.
+// A loop whose carried values are read at other points: its body is a region of stages. The carried values and the next
+// ones swap their memory after each iteration.
 void Printer::print_loop_stage(Id id) {
   const ir::Op& loop = program_[id];
   const ir::Region& region = program_.regions[static_cast<std::size_t>(loop.index)];
   const std::size_t carried = region.results.size();
   const auto fill = [&](Id from, Id to, const std::string& base) {
     each_point(extents_of(to), program_[to].shape, [&](const Point& point, const std::string& at) {
-      to_words(base, kept(to), at, as(kept(to), from, eval(from, point)));
+      to_words(base, kind(to), at, as(kind(to), from, eval(from, point)));
     });
   };
   for (std::size_t j = 0; j < carried; ++j) {
     const Id argument = region.arguments[j + 1];
     fill(loop.operands[j + 1], argument, scratch_of_.at(argument).name);
   }
-  line(std::string(words_.barrier()));
-  const std::string count = place(loop.operands[0]);
+  line(std::string(syntax_.barrier()));
+  const std::string count = index(loop.operands[0]);
   const std::string counter = name("k");
   open_loop(counter, "0", count, 1, {loop.operands[0]});
   known_.back()[{region.arguments[0], {}}] = counter;
@@ -178,7 +200,7 @@ void Printer::print_loop_stage(Id id) {
     const Id argument = region.arguments[j + 1];
     fill(region.results[j], argument, spare_of_.at(argument));
   }
-  line(std::string(words_.barrier()));
+  line(std::string(syntax_.barrier()));
   for (std::size_t j = 0; j < carried; ++j) {
     const Id argument = region.arguments[j + 1];
     const std::string swapped = name("s");
@@ -206,18 +228,18 @@ void Printer::print_region(int region) {
   }
 }
 
-// Where the materialised values are: small ones of known size in the workgroup's memory, what a loop carries and all
-// others in scratch memory, one after the other.
-void Printer::place_scratch() {
+// Materialised values of a small known size go to the workgroup's memory; those that a loop carries and all others go
+// to scratch memory, one after the other.
+void Printer::allocate_scratch() {
   const std::int64_t reserved = static_cast<std::int64_t>(target_.group) * 12;  // for reductions
   std::string base;
   const auto take = [&](Id id) {
     std::string variable = name("s");
     line(text("int ", variable, " = ", base.empty() ? "scratch_base" : base, ";"));
-    const int words = words_of(kept(id));
-    base = declare_place(text(variable, " + ", times(product(extents_of(id)), std::to_string(words))));
-    result_.kept.push_back(id);
-    result_.kept_words.push_back(words);
+    const int words = words_of(kind(id));
+    base = declare_index(text(variable, " + ", times(product(extents_of(id)), std::to_string(words))));
+    result_.scratch_values.push_back(id);
+    result_.scratch_words.push_back(words);
     result_.has_scratch = true;
     return variable;
   };
@@ -227,7 +249,7 @@ void Printer::place_scratch() {
     const ir::Op& op = program_.ops[id];
     if (is_own_stage(value)) {
       const std::int64_t points = points_of(program_, value, tiling_, nullptr);
-      const std::int64_t bytes = points * 4 * words_of(kept(value));
+      const std::int64_t bytes = points * 4 * words_of(kind(value));
       if (points != unknown && shared_used_ + bytes <= target_.shared_bytes - reserved) {
         shared_used_ += bytes;
         scratch_of_[value] = {true, name("shared_"), std::max<std::int64_t>(1, points)};
@@ -252,10 +274,10 @@ void Printer::print_store() {
     const bool is_clipped = analysis_.is_clipped[axis] || tiling_.extents[axis] == 0;
     extents.push_back(is_clipped
                           ? tile_dims_[axis]
-                          : declare(Kept::s32, text("min(", tile_dims_[axis], ", ", dim(0, static_cast<int>(axis)),
-                                                    " - ", origins_[axis], ")")));
+                          : declare(NumberKind::s32, text("min(", tile_dims_[axis], ", ",
+                                                          dim(0, static_cast<int>(axis)), " - ", origins_[axis], ")")));
   }
-  std::vector<Id> ids;  // the tile's extents, where a value has them
+  std::vector<Id> ids;  // the tile's extents that the program uses
   for (std::size_t id = 0; id < program_.ops.size(); ++id) {
     if (program_.ops[id].code == Code::tile_dim) ids.push_back(static_cast<Id>(id));
   }
@@ -269,7 +291,7 @@ void Printer::print_store() {
     std::vector<std::string> indices;
     indices.reserve(point.size());
     for (std::size_t axis = 0; axis < point.size(); ++axis) indices.push_back(plus(origins_[axis], point[axis]));
-    const Kept to = program_.buffers.front().type == Type::s64 ? Kept::s64 : kept(value);
+    const NumberKind to = program_.buffers.front().type == Type::s64 ? NumberKind::s64 : kind(value);
     const std::string stored = as(to, value, eval(value, asked));
     store_element(offset(indices, dims_.front()), stored);
   });
@@ -294,25 +316,25 @@ void Printer::open_tiles() {
     }
     blocks_[axis] = number;
     if (axis > first_cut) {
-      const std::string count = declare(Kept::s32, text("(", whole, " + ", extent - 1, ") / ", extent));
-      const std::string next = declare(Kept::s32, text(number, " / ", count));
-      blocks_[axis] = declare(Kept::s32, text(number, " - ", next, " * ", count));
+      const std::string count = declare(NumberKind::s32, text("(", whole, " + ", extent - 1, ") / ", extent));
+      const std::string next = declare(NumberKind::s32, text(number, " / ", count));
+      blocks_[axis] = declare(NumberKind::s32, text(number, " - ", next, " * ", count));
       number = next;
     }
-    origins_[axis] = declare_place(times(blocks_[axis], std::to_string(extent)));
+    origins_[axis] = declare_index(times(blocks_[axis], std::to_string(extent)));
     tile_dims_[axis] = std::to_string(extent);
     if (analysis_.is_clipped[axis] && extent > 1) {
-      tile_dims_[axis] = declare(Kept::s32, text("min(", whole, " - ", origins_[axis], ", ", extent, ")"));
+      tile_dims_[axis] = declare(NumberKind::s32, text("min(", whole, " - ", origins_[axis], ", ", extent, ")"));
     }
   }
 }
 
 void Printer::print_tiles() {
   open_tiles();
-  place_scratch();
+  allocate_scratch();
   print_region(0);
   print_store();
-  if (result_.has_scratch || shared_used_ > 0 || uses_reduction_memory_) line(std::string(words_.barrier()));
+  if (result_.has_scratch || shared_used_ > 0 || uses_reduction_memory_) line(std::string(syntax_.barrier()));
   close();
 }
 

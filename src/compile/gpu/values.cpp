@@ -48,8 +48,8 @@ void Printer::open_loop(const std::string& counter, const std::string& first, co
   const int around = open_loops_.empty() ? -1 : open_loops_.back();
   open_loops_.push_back(static_cast<int>(result_.loops.size()));
   result_.loops.push_back({around, std::move(extents), step});
-  // One step of an invocation at most is a branch. As a loop that stores into the workgroup's memory between two
-  // barriers, PoCL 3.1 runs it in the first turn of the loop around it only: resize gave the first row of the image and
+  // A loop of at most one step is printed as a branch. PoCL 3.1 runs a loop that stores into the workgroup's memory
+  // between two barriers only in the first iteration of the enclosing loop: resize returned the first row of the image,
   // then zeros.
   if (first == "lane" && is_number(count) && std::stoll(count) <= step) {
     line(text("int ", counter, " = ", first, ";"));
@@ -83,7 +83,7 @@ void Printer::count_up(const std::string& first, const std::string& count, int s
   open(text("for (; ", k, " + ", (at_once - 1) * step, " < ", count, "; ", k, " += ", at_once * step, ")"));
   for (int i = 0; i < at_once; ++i) {
     open("");
-    body(i == 0 ? k : declare(Kept::s32, text(k, " + ", i * step)));
+    body(i == 0 ? k : declare(NumberKind::s32, text(k, " + ", i * step)));
     close();
   }
   close_loop();
@@ -95,15 +95,15 @@ void Printer::count_up(const std::string& first, const std::string& count, int s
   close_loop();
 }
 
-std::string Printer::declare(Kept kept, const std::string& value) {
+std::string Printer::declare(NumberKind kind, const std::string& value) {
   std::string variable = name("v");
-  line(text(words_.variable(kept), " ", variable, " = ", value, ";"));
+  line(text(syntax_.variable(kind), " ", variable, " = ", value, ";"));
   return variable;
 }
 
-std::string Printer::declare_place(const std::string& value) {
+std::string Printer::declare_index(const std::string& value) {
   const bool is_simple = value.find_first_of(" (") == std::string::npos;
-  return is_simple ? value : declare(Kept::s32, value);
+  return is_simple ? value : declare(NumberKind::s32, value);
 }
 
 std::string Printer::plus(const std::string& a, const std::string& b) {
@@ -134,18 +134,17 @@ std::string Printer::eval(Id id, const Point& point) {
   return value;
 }
 
-std::string Printer::place(Id id, const Point& point) {
+std::string Printer::index(Id id, const Point& point) {
   std::string value = eval(id, point);
-  if (kept(id) == Kept::s32) return value;
-  const std::string least = words_.integer(Kept::s64, std::numeric_limits<std::int32_t>::min());
-  const std::string greatest = words_.integer(Kept::s64, std::numeric_limits<std::int32_t>::max());
+  if (kind(id) == NumberKind::s32) return value;
+  const std::string least = syntax_.integer(NumberKind::s64, std::numeric_limits<std::int32_t>::min());
+  const std::string greatest = syntax_.integer(NumberKind::s64, std::numeric_limits<std::int32_t>::max());
   const std::string inside =
       text(value, " < ", least, " ? ", least, " : ", value, " > ", greatest, " ? ", greatest, " : ", value);
-  return declare(Kept::s32, words_.cast(Kept::s32, inside));
+  return declare(NumberKind::s32, syntax_.cast(NumberKind::s32, inside));
 }
 
-// The point of an operand that a point of the result needs: aligned at the last axis, an extent of 1 has one
-// coordinate.
+// The point of an operand that a point of the result needs, by the rules of broadcasting.
 Printer::Point Printer::operand_point(const ir::Op& op, Id operand, const Point& point) const {
   const std::vector<Id>& shape = program_[operand].shape;
   const std::size_t skipped = point.size() - shape.size();
@@ -159,11 +158,11 @@ Printer::Point Printer::operand_point(const ir::Op& op, Id operand, const Point&
 
 std::string Printer::compute(Id id, const Point& point) {
   const ir::Op& op = program_[id];
-  const bool is_kept = is_materialised(id) && id != computing_;
+  const bool is_stored = is_materialised(id) && id != computing_;
   const bool is_carried =
       op.code == Code::argument ||
       (op.code == Code::result && !analysis_.is_inline_loop[static_cast<std::size_t>(op.operands[0])]);
-  if (is_kept || is_carried) return from_scratch(id, point);
+  if (is_stored || is_carried) return from_scratch(id, point);
   if (is_elementwise(op.code)) {
     std::vector<std::string> operands;
     operands.reserve(op.operands.size());
@@ -200,7 +199,7 @@ std::string Printer::leaf(Id id, const Point& point) {
   const auto axis = static_cast<std::size_t>(op.axis);
   switch (op.code) {
     case Code::constant:
-      return ir::is_float(op.type) ? words_.number(kept(id), op.number) : words_.integer(kept(id), op.integer);
+      return ir::is_float(op.type) ? syntax_.number(kind(id), op.number) : syntax_.integer(kind(id), op.integer);
     case Code::scalar:
       return scalars_[static_cast<std::size_t>(op.index)];
     case Code::dim:
@@ -219,23 +218,23 @@ std::string Printer::leaf(Id id, const Point& point) {
 std::string Printer::reshaped(const ir::Op& op, const Point& point) {
   const std::vector<Id>& to = op.shape;
   const std::vector<Id>& from = program_[op.operands[0]].shape;
-  // Where only extents of 1 come and go, the coordinates stay.
-  std::vector<std::size_t> kept_to, kept_from;
+  // If only extents of 1 are added or removed, the other coordinates stay as they are.
+  std::vector<std::size_t> axes_to, axes_from;
   for (std::size_t axis = 0; axis < to.size(); ++axis) {
-    if (!is_extent_one(program_, to[axis])) kept_to.push_back(axis);
+    if (!is_extent_one(program_, to[axis])) axes_to.push_back(axis);
   }
   for (std::size_t axis = 0; axis < from.size(); ++axis) {
-    if (!is_extent_one(program_, from[axis])) kept_from.push_back(axis);
+    if (!is_extent_one(program_, from[axis])) axes_from.push_back(axis);
   }
-  const bool is_same = std::ranges::equal(kept_to, kept_from, [&](auto a, auto b) { return to[a] == from[b]; });
+  const bool is_same = std::ranges::equal(axes_to, axes_from, [&](auto a, auto b) { return to[a] == from[b]; });
   Point moved(from.size(), "0");
   if (is_same) {
-    for (std::size_t i = 0; i < kept_to.size(); ++i) moved[kept_from[i]] = point[kept_to[i]];
+    for (std::size_t i = 0; i < axes_to.size(); ++i) moved[axes_from[i]] = point[axes_to[i]];
     return eval(op.operands[0], moved);
   }
   std::string at = "0";
   for (std::size_t axis = 0; axis < to.size(); ++axis) {
-    at = declare_place(plus(times(at, place(to[axis])), point[axis]));
+    at = declare_index(plus(times(at, index(to[axis])), point[axis]));
   }
   for (std::size_t axis = from.size(); axis-- > 0;) {
     if (is_extent_one(program_, from[axis])) continue;
@@ -245,10 +244,10 @@ std::string Printer::reshaped(const ir::Op& op, const Point& point) {
       moved[axis] = at;
       break;
     }
-    // An extent of 0 has no points; the division must not trap all the same.
-    const std::string extent = declare_place(text("max(", place(from[axis]), ", 1)"));
-    const std::string next = declare(Kept::s32, text(at, " / ", extent));
-    moved[axis] = declare(Kept::s32, text(at, " - ", next, " * ", extent));
+    // An extent of 0 has no points, but the division must not trap.
+    const std::string extent = declare_index(text("max(", index(from[axis]), ", 1)"));
+    const std::string next = declare(NumberKind::s32, text(at, " / ", extent));
+    moved[axis] = declare(NumberKind::s32, text(at, " - ", next, " * ", extent));
     at = next;
   }
   return eval(op.operands[0], moved);
@@ -260,46 +259,48 @@ std::string Printer::sliced(Id id, const Point& point) {
   Point moved;
   std::string inside;
   for (std::size_t axis = 0; axis < point.size(); ++axis) {
-    const std::string extent = place(program_[operand].shape[axis]);
-    // A start far outside must not come round.
+    const std::string extent = index(program_[operand].shape[axis]);
+    // A start far outside must not wrap around.
     const Id start = op.operands[axis + 1];
     std::string at;
-    if (kept(start) == Kept::s64) {
-      const std::string wide = declare(Kept::s64, text(eval(start, {}), " + ", words_.cast(Kept::s64, point[axis])));
-      const std::string is_in = declare(Kept::boolean, text(wide, " >= ", words_.integer(Kept::s64, 0), " && ", wide,
-                                                            " < ", words_.cast(Kept::s64, extent)));
+    if (kind(start) == NumberKind::s64) {
+      const std::string wide =
+          declare(NumberKind::s64, text(eval(start, {}), " + ", syntax_.cast(NumberKind::s64, point[axis])));
+      const std::string is_in =
+          declare(NumberKind::boolean, text(wide, " >= ", syntax_.integer(NumberKind::s64, 0), " && ", wide, " < ",
+                                            syntax_.cast(NumberKind::s64, extent)));
       inside += text(inside.empty() ? "" : " && ", is_in);
-      at = declare(Kept::s32, text(is_in, " ? ", words_.cast(Kept::s32, wide), " : 0"));
+      at = declare(NumberKind::s32, text(is_in, " ? ", syntax_.cast(NumberKind::s32, wide), " : 0"));
     } else {
-      at = declare_place(plus(point[axis], eval(start, {})));
+      at = declare_index(plus(point[axis], eval(start, {})));
       inside += text(inside.empty() ? "" : " && ", at, " >= 0 && ", at, " < ", extent);
     }
     moved.push_back(at);
   }
-  std::string value = declare(kept(id), kept(id) == Kept::boolean ? "false" : words_.cast(kept(id), "0"));
+  std::string value = declare(kind(id), kind(id) == NumberKind::boolean ? "false" : syntax_.cast(kind(id), "0"));
   open(text("if (", inside, ")"));
   line(text(value, " = ", eval(operand, moved), ";"));
   close();
   return value;
 }
 
-// All carried values at the point at once.
-std::string Printer::inline_loop(const ir::Op& loop, Id asked, const Point& point) {
+// Computes all carried values at the point at once.
+std::string Printer::inline_loop(const ir::Op& loop, Id wanted, const Point& point) {
   const ir::Region& region = program_.regions[static_cast<std::size_t>(loop.index)];
-  // A value of rank 0 has one point, whatever the others have; the others' points, where a value of rank 0 is asked
-  // for, are nobody's business.
+  // A value of rank 0 has a single point. If such a value is wanted, the points of the others are unknown, and they are
+  // not computed.
   const auto point_of = [&](std::size_t j) { return program_[region.results[j]].shape.empty() ? Point{} : point; };
-  const bool asks_scalar = program_[asked].shape.empty();
+  const bool wants_scalar = program_[wanted].shape.empty();
   std::vector<std::size_t> used;
   for (std::size_t j = 0; j < region.results.size(); ++j) {
-    if (!asks_scalar || program_[region.results[j]].shape.empty()) used.push_back(j);
+    if (!wants_scalar || program_[region.results[j]].shape.empty()) used.push_back(j);
   }
   std::vector<std::string> carried;
   for (const std::size_t j : used) {
     const Id argument = region.arguments[j + 1], first = loop.operands[j + 1];
-    carried.push_back(declare(kept(argument), as(kept(argument), first, eval(first, point_of(j)))));
+    carried.push_back(declare(kind(argument), as(kind(argument), first, eval(first, point_of(j)))));
   }
-  const std::string count = place(loop.operands[0]);
+  const std::string count = index(loop.operands[0]);
   const std::string counter = name("k");
   open_loop(counter, "0", count, 1, {loop.operands[0]});
   known_.back()[{region.arguments[0], {}}] = counter;
@@ -309,7 +310,7 @@ std::string Printer::inline_loop(const ir::Op& loop, Id asked, const Point& poin
   std::vector<std::string> next;
   for (const std::size_t j : used) {
     const Id argument = region.arguments[j + 1], result = region.results[j];
-    next.push_back(declare(kept(argument), as(kept(argument), result, eval(result, point_of(j)))));
+    next.push_back(declare(kind(argument), as(kind(argument), result, eval(result, point_of(j)))));
   }
   for (std::size_t i = 0; i < used.size(); ++i) line(text(carried[i], " = ", next[i], ";"));
   close_loop();
@@ -320,7 +321,7 @@ std::string Printer::inline_loop(const ir::Op& loop, Id asked, const Point& poin
       const ir::Op& op = program_.ops[id];
       if (op.code != Code::result || op.operands[0] != first || op.index != static_cast<int>(used[i])) continue;
       known_.back()[{static_cast<Id>(id), point_of(used[i])}] = carried[i];
-      if (static_cast<Id>(id) == asked) found = carried[i];
+      if (static_cast<Id>(id) == wanted) found = carried[i];
     }
   }
   return found;
@@ -342,11 +343,11 @@ Printer::Point Printer::mma_point(Id operand, const Point& point, const std::str
 std::string Printer::inline_mma(Id id, const Point& point) {
   const ir::Op& op = program_[id];
   const Id a = op.operands[0], b = op.operands[1], c = op.operands[2];
-  std::string sum = declare(kept(id), as(kept(id), c, eval(c, operand_point(op, c, point))));
-  const std::string count = place(program_[a].shape.back());
+  std::string sum = declare(kind(id), as(kind(id), c, eval(c, operand_point(op, c, point))));
+  const std::string count = index(program_[a].shape.back());
   count_up("0", count, 1, {program_[a].shape.back()}, [&](const std::string& k) {
-    const std::string left = as(kept(id), a, eval(a, mma_point(a, point, point[point.size() - 2], k)));
-    const std::string right = as(kept(id), b, eval(b, mma_point(b, point, k, point.back())));
+    const std::string left = as(kind(id), a, eval(a, mma_point(a, point, point[point.size() - 2], k)));
+    const std::string right = as(kind(id), b, eval(b, mma_point(b, point, k, point.back())));
     line(text(sum, " = ", multiplied_and_added(id, left, right, sum), ";"));
   });
   return sum;
@@ -356,17 +357,17 @@ std::string Printer::inline_reduction(Id id, const Point& point) {
   const ir::Op& op = program_[id];
   const Id operand = op.operands[0];
   const auto axis = static_cast<std::size_t>(op.axis);
-  const bool finds_place = op.code == Code::argmax;
-  const Kept of = finds_place ? kept(operand) : kept(id);
+  const bool finds_index = op.code == Code::argmax;
+  const NumberKind of = finds_index ? kind(operand) : kind(id);
   std::string best = declare(of, identity(op, of));
-  std::string at = finds_place ? declare(Kept::s32, "0") : "";
-  const std::string lost = loses_bits(op) ? declare(of, words_.number(of, 0)) : "";
-  const std::string count = place(program_[operand].shape[axis]);
+  std::string at = finds_index ? declare(NumberKind::s32, "0") : "";
+  const std::string lost = loses_bits(op) ? declare(of, syntax_.number(of, 0)) : "";
+  const std::string count = index(program_[operand].shape[axis]);
   count_up("0", count, 1, {program_[operand].shape[axis]}, [&](const std::string& k) {
     Point moved = point;
     moved[axis] = k;
     const std::string value = as(of, operand, eval(operand, moved));
-    if (finds_place) {
+    if (finds_index) {
       open(text("if (", is_greater(of, value, best), ")"));
       line(text(best, " = ", value, ";"));
       line(text(at, " = ", k, ";"));
@@ -377,24 +378,24 @@ std::string Printer::inline_reduction(Id id, const Point& point) {
       line(text(best, " = ", combined(op.code, of, program_[operand].type, value, best), ";"));
     }
   });
-  if (finds_place) return at;
+  if (finds_index) return at;
   return lost.empty() ? best : declare(of, with_lost(best, lost));
 }
 
-// A running sum of f32 would lose a percent of millions, and not every GPU has f64 to add up blocks in. So what each
-// addition rounds away is added up too.
+// A running sum of millions of f32 would be off by a percent, and not every GPU has f64 to add up blocks in. So the
+// rounding errors are added up too.
 bool Printer::loses_bits(const ir::Op& reduction) const {
   return reduction.code == Code::reduce_sum && reduction.type == ir::Type::f32;
 }
 
 void Printer::add_exactly(const std::string& sum, const std::string& lost, const std::string& value) {
-  const std::string next = declare(Kept::f32, text(sum, " + ", value));
-  const std::string added = declare(Kept::f32, text(next, " - ", sum));
+  const std::string next = declare(NumberKind::f32, text(sum, " + ", value));
+  const std::string added = declare(NumberKind::f32, text(next, " - ", sum));
   line(text(lost, " = ", lost, " + ((", sum, " - (", next, " - ", added, ")) + (", value, " - ", added, "));"));
   line(text(sum, " = ", next, ";"));
 }
 
-// Of infinity nothing can be told.
+// With infinity the error is NaN, and is ignored.
 std::string Printer::with_lost(const std::string& sum, const std::string& lost) {
   return text(lost, " == ", lost, " ? ", sum, " + ", lost, " : ", sum);
 }

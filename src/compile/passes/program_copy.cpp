@@ -30,7 +30,7 @@ std::vector<bool> live_ops(const Program& program, Id root, const std::map<Id, I
   return is_live;
 }
 
-Copy::Copy(ir::Builder& to, const Program& from, Choices choices, Id root)
+ProgramCopy::ProgramCopy(ir::Builder& to, const Program& from, Choices choices, Id root)
     : to_(to),
       from_(from),
       choices_(std::move(choices)),
@@ -38,7 +38,7 @@ Copy::Copy(ir::Builder& to, const Program& from, Choices choices, Id root)
       is_live_(live_ops(from, root_, choices_.given)),
       copies_(from.ops.size(), ir::none) {}
 
-void Copy::copy(const ir::Region& region) {
+void ProgramCopy::copy(const ir::Region& region) {
   for (const Id id : region.ops) {
     const Op& op = from_[id];
     if (op.code == Code::store || !is_live_[static_cast<std::size_t>(id)]) continue;
@@ -54,7 +54,7 @@ void Copy::copy(const ir::Region& region) {
   }
 }
 
-void Copy::copy_loop(Id id) {
+void ProgramCopy::copy_loop(Id id) {
   const Op& loop = from_[id];
   const ir::Region& body = from_.regions[static_cast<std::size_t>(loop.index)];
   to_.begin_loop(at(loop.operands[0]), all(std::span(loop.operands).subspan(1)));
@@ -64,7 +64,7 @@ void Copy::copy_loop(Id id) {
   results_[id] = to_.end_loop(all(body.results));
 }
 
-Id Copy::made(const Op& op) {
+Id ProgramCopy::made(const Op& op) {
   const std::vector<Id> operands = all(op.operands);
   const auto rest = [&](std::size_t first) { return std::vector<Id>(operands.begin() + first, operands.end()); };
   switch (op.code) {

@@ -10,25 +10,25 @@
 
 namespace tessera::compile {
 
-// Which ops the output depends on; or another value, where those of `given` count as leaves.
+// The ops that the output, or `root`, depends on. Ops in `given` count as leaves.
 std::vector<bool> live_ops(const ir::Program& program);
 std::vector<bool> live_ops(const ir::Program& program, ir::Id root, const std::map<ir::Id, ir::Id>& given);
 
-// Makes the ops of a program anew in another one. What stands for a place or reads memory is the caller's choice.
-class Copy {
+// Copies the ops of a program into another one. The caller chooses what replaces coordinates, extents and loads.
+class ProgramCopy {
  public:
   struct Choices {
     std::function<ir::Id(const ir::Op&)> leaf;  // dim, tile_dim, origin, block, scalar
     std::function<ir::Id(const ir::Op&, const std::vector<ir::Id>& indices)> load;
-    std::function<ir::Id(const ir::Op&, ir::Id made)> iota = nullptr;                     // what stands for it
+    std::function<ir::Id(const ir::Op&, ir::Id made)> iota = nullptr;                     // what replaces it
     std::function<ir::Id(const ir::Op&, std::size_t axis, ir::Id made)> start = nullptr;  // of a slice
     std::function<ir::Extents(const ir::Op&, ir::Extents made)> shape = nullptr;          // of iota, broadcast, reshape
-    std::map<ir::Id, ir::Id> given = {};  // values that are there already
-    bool drops_broadcasts = false;        // shapes follow from the loads
+    std::map<ir::Id, ir::Id> given = {};                                                  // values that exist already
+    bool drops_broadcasts = false;  // shapes follow from the loads
   };
 
-  // Of what the program stores, or of the value `root`.
-  Copy(ir::Builder& to, const ir::Program& from, Choices choices, ir::Id root = ir::none);
+  // Copies what the program stores, or the value `root`.
+  ProgramCopy(ir::Builder& to, const ir::Program& from, Choices choices, ir::Id root = ir::none);
 
   ir::Id run() {
     copy(from_.body());

@@ -3,6 +3,7 @@
 #include <tessera/error.hpp>
 
 #include "compile/compile.hpp"
+#include "compile/dump.hpp"
 #include "compile/passes/program_copy.hpp"
 #include "compile/passes/value_analysis.hpp"
 #include "ir/builder.hpp"
@@ -28,20 +29,20 @@ struct Refusal {};
 
 bool is_float_sum(const Op& op) { return op.code == Code::reduce_sum && ir::is_float(op.type); }
 
-// What parts come to; for argmax it is the greatest element, whose place is looked for in one part in the end. Sums of
-// f32 are rounded for each part, once for thousands of elements: f64 among them would halve all vectors, and a sum of
-// exp took twice as long.
+// The reduction that is done for each part; for argmax the maximum, whose index is found in one part at the end. Sums
+// of f32 are rounded once for each part, that is for thousands of elements: with f64 all vectors would have half the
+// lanes, and a sum of exp took twice as long.
 Type partial_type(const Program& program, const Op& reduction) { return program[reduction.operands[0]].type; }
 
-class Taking {
+class ReductionSplitter {
  public:
-  explicit Taking(const Program& program) : program_(program) {}
+  explicit ReductionSplitter(const Program& program) : program_(program) {}
 
-  InParts run() {
+  SplitReduction run() {
     check();
     find_reductions();
     find_kept();
-    InParts result;
+    SplitReduction result;
     result.is_kept = is_kept_;
     result.is_read.resize(program_.buffers.size());
     const Op& extent = program_[extent_];
@@ -66,7 +67,7 @@ class Taking {
   Program partial(Id reduction, std::vector<bool>& is_read) const;
   Program finish();
   Id combined(Builder& make, Id reduction, int buffer);
-  Id place_in_part(Builder& make, Id reduction, Id greatest);
+  Id index_in_part(Builder& make, Id reduction, Id greatest);
   std::vector<ir::Buffer> buffers_with_part() const;
   std::vector<ir::Scalar> scalars_with_one_more() const;
   int part() const { return static_cast<int>(program_.buffers.size()); }
@@ -97,13 +98,13 @@ class Taking {
   const Program& program_;
   std::vector<Id> reductions_;
   Id extent_ = ir::none;       // of the axis
-  std::vector<bool> is_kept_;  // axes of the output that the results of the reductions have
-  std::vector<int> axes_;      // by value: which of its axes is the reduced one; none: it does not depend on it
+  std::vector<bool> is_kept_;  // by axis of the output: whether the results of the reductions have it
+  std::vector<int> axes_;      // by value: which of its axes is the reduced one; none: it does not depend on that axis
   static constexpr int none = -1;
 };
 
-// What goes along an axis in ways of its own is left alone, and so is what sees its tiles.
-void Taking::check() const {
+// Programs that traverse an axis in other ways are not split, nor are those that depend on their tiles.
+void ReductionSplitter::check() const {
   if (!program_.tile.empty() || !program_.idiom.name.empty() || program_.regions.size() > 1) throw Refusal();
   const std::vector<bool> is_live = live_ops(program_);
   for (std::size_t id = 0; id < is_live.size(); ++id) {
@@ -112,8 +113,8 @@ void Taking::check() const {
   }
 }
 
-// Those that no other one uses.
-void Taking::find_reductions() {
+// The reductions that no other reduction uses.
+void ReductionSplitter::find_reductions() {
   std::vector<Id> open = {program_.stored()};
   std::vector<bool> seen(program_.ops.size());
   while (!open.empty()) {
@@ -136,8 +137,8 @@ void Taking::find_reductions() {
   if (code != Code::dim && code != Code::constant) throw Refusal();
 }
 
-// A result of a reduction is [tile i, 1, tile j…]: of the output's axes in their order.
-void Taking::find_kept() {
+// The result of a reduction must be [tile i, 1, tile j…], with the output's axes in their order.
+void ReductionSplitter::find_kept() {
   for (const Id reduction : reductions_) {
     std::vector<bool> is_kept(rank());
     int last = none;
@@ -153,15 +154,15 @@ void Taking::find_kept() {
   }
 }
 
-// Goes from what is reduced down to what has no axis that is reduced. Users come before what they use.
-void Taking::find_axis(Id reduction) {
+// Follows the reduced axis from the reduced value down to the values that do not have it. Users come before operands.
+void ReductionSplitter::find_axis(Id reduction) {
   constexpr int unseen = -2;
   axes_.assign(program_.ops.size(), unseen);
   const auto set = [&](Id id, int axis) {
     if (axis_of(id) != unseen && axis_of(id) != axis) throw Refusal();
     axis_of(id) = axis;
   };
-  // Aligned at the last axis; an extent of 1 is repeated.
+  // As in broadcasting: aligned at the last axis, and an extent of 1 is repeated.
   const auto set_aligned = [&](Id id, const Op& user, int axis) {
     const std::vector<Id>& shape = program_[id].shape;
     const int own = axis == none ? none : axis - static_cast<int>(user.shape.size() - shape.size());
@@ -176,7 +177,7 @@ void Taking::find_axis(Id reduction) {
     const Op& op = program_[id];
     const int axis = axis_of(id);
     if (axis == unseen) continue;
-    // Else each part would do it all again.
+    // Otherwise each part would compute all of it again.
     if (ir::is_reduction(op.code) && axis == none) throw Refusal();
     if (axis != none && op.shape[static_cast<std::size_t>(axis)] != extent_) throw Refusal();
     switch (op.code) {
@@ -199,19 +200,19 @@ void Taking::find_axis(Id reduction) {
   }
 }
 
-std::vector<ir::Buffer> Taking::buffers_with_part() const {
+std::vector<ir::Buffer> ReductionSplitter::buffers_with_part() const {
   std::vector<ir::Buffer> buffers = program_.buffers;
   buffers.push_back({"part", Type::u8, {-1}});
   return buffers;
 }
 
-std::vector<ir::Scalar> Taking::scalars_with_one_more() const {
+std::vector<ir::Scalar> ReductionSplitter::scalars_with_one_more() const {
   std::vector<ir::Scalar> scalars = program_.scalars;
   scalars.push_back({"part", Type::s64});
   return scalars;
 }
 
-Program Taking::partial(Id reduction, std::vector<bool>& is_read) const {
+Program ReductionSplitter::partial(Id reduction, std::vector<bool>& is_read) const {
   const Op& op = program_[reduction];
   std::vector<ir::Buffer> buffers = buffers_with_part();
   buffers.front().type = partial_type(program_, op);
@@ -222,7 +223,7 @@ Program Taking::partial(Id reduction, std::vector<bool>& is_read) const {
   ir::Part along{.begin = last_scalar(), .extent = part(), .inside = {}};
 
   const std::vector<bool> is_clipped(rank(), true);
-  Copy::Choices choices;
+  ProgramCopy::Choices choices;
   choices.leaf = [&](const Op& leaf) {
     const bool is_of_output = leaf.code != Code::scalar && (leaf.code != Code::dim || leaf.index == 0);
     if (is_of_output && !is_kept_[static_cast<std::size_t>(leaf.axis)]) throw Refusal();
@@ -243,7 +244,7 @@ Program Taking::partial(Id reduction, std::vector<bool>& is_read) const {
     }
     return load_same(make, load, indices);
   };
-  Id value = Copy(make, program_, std::move(choices), op.operands[0]).run();
+  Id value = ProgramCopy(make, program_, std::move(choices), op.operands[0]).run();
   value = make.reduce(op.code == Code::argmax ? Code::reduce_max : op.code, value, op.axis);
   Extents shape;
   for (std::size_t axis = 0; axis < rank(); ++axis) {
@@ -259,7 +260,7 @@ Program Taking::partial(Id reduction, std::vector<bool>& is_read) const {
   return made;
 }
 
-Program Taking::finish() {
+Program ReductionSplitter::finish() {
   std::vector<ir::Buffer> buffers = buffers_with_part();
   for (const Id reduction : reductions_) {
     std::vector<std::int64_t> dims = {-1};
@@ -270,20 +271,20 @@ Program Taking::finish() {
   }
   Builder make(program_.name + " of parts", std::move(buffers), scalars_with_one_more());
   for (const ir::SameExtent& same : program_.same_extents) make.same_extent(same);
-  Copy::Choices choices;
+  ProgramCopy::Choices choices;
   choices.leaf = [&](const Op& leaf) { return leaf_same(make, leaf); };
   choices.load = [&](const Op& load, const std::vector<Id>& indices) { return load_same(make, load, indices); };
   for (std::size_t i = 0; i < reductions_.size(); ++i) {
     choices.given[reductions_[i]] = combined(make, reductions_[i], part() + 1 + static_cast<int>(i));
   }
-  const Id stored = Copy(make, program_, std::move(choices)).run();
+  const Id stored = ProgramCopy(make, program_, std::move(choices)).run();
   Program made = std::move(make).store(stored);
   made.whole = whole_axes(program_);
   return made;
 }
 
-// The result of a reduction, from those of the parts.
-Id Taking::combined(Builder& make, Id reduction, int buffer) {
+// The result of a reduction, from the partial results.
+Id ReductionSplitter::combined(Builder& make, Id reduction, int buffer) {
   const Op& op = program_[reduction];
   const std::size_t result_rank = op.shape.size();
   const auto along = [&](std::size_t axis, Id extent) {
@@ -296,19 +297,19 @@ Id Taking::combined(Builder& make, Id reduction, int buffer) {
   for (std::size_t axis = 0; axis < result_rank; ++axis) {
     const Op& extent = program_[op.shape[axis]];
     if (extent.code != Code::tile_dim) continue;
-    const Id place = along(axis, make.tile_dim(extent.axis));
-    indices[static_cast<std::size_t>(extent.axis) + 1] = make.binary(Code::add, make.origin(extent.axis), place);
+    const Id offset = along(axis, make.tile_dim(extent.axis));
+    indices[static_cast<std::size_t>(extent.axis) + 1] = make.binary(Code::add, make.origin(extent.axis), offset);
     make.same_extent({buffer, extent.axis + 1, extent.axis});
   }
   Id parts = make.load(buffer, indices, ir::Border::zero);
   if (is_float_sum(op)) parts = make.convert(Code::convert, Type::f64, parts);
   const Id found = make.reduce(op.code, parts, op.axis);
-  return op.code == Code::argmax ? place_in_part(make, reduction, found) : make.convert(Code::convert, op.type, found);
+  return op.code == Code::argmax ? index_in_part(make, reduction, found) : make.convert(Code::convert, op.type, found);
 }
 
-// Where the first of the greatest elements is, which is in this part. Beyond the axis' end its last element is read
-// again, which is not the first of its kind.
-Id Taking::place_in_part(Builder& make, Id reduction, Id greatest) {
+// The index of the first greatest element, which is in this part. Beyond the end of the axis its last element is read
+// again, which does not change which one is first.
+Id ReductionSplitter::index_in_part(Builder& make, Id reduction, Id greatest) {
   const Op& op = program_[reduction];
   find_axis(reduction);
   for (std::size_t id = 0; id < axes_.size(); ++id) {  // axes must stay aligned
@@ -318,30 +319,33 @@ Id Taking::place_in_part(Builder& make, Id reduction, Id greatest) {
   const Op& extent = program_[extent_];
   const Id length = extent.code == Code::dim ? make.dim(extent.index, extent.axis) : make.index(extent.integer);
   const Id last = make.binary(Code::sub, length, make.index(1));
-  Copy::Choices choices;
+  ProgramCopy::Choices choices;
   choices.leaf = [&](const Op& leaf) { return leaf_same(make, leaf); };
   choices.load = [&](const Op& load, const std::vector<Id>& indices) { return load_same(make, load, indices); };
   choices.shape = [&](const Op& of, Extents shape) { return with_part(make, of, std::move(shape)); };
   choices.iota = [&](const Op& of, Id made) {
     if (axis_of(of) != of.axis) return made;
-    // It gets the axes of `begin`, which must be those that its users have.
+    // It gets the axes of `begin`, which must be the same as those of its users.
     if (of.shape.size() - static_cast<std::size_t>(of.axis) != op.shape.size() - static_cast<std::size_t>(op.axis)) {
       throw Refusal();
     }
     return make.binary(Code::min, make.binary(Code::add, begin, made), last);
   };
-  const Id value = Copy(make, program_, std::move(choices), op.operands[0]).run();
+  const Id value = ProgramCopy(make, program_, std::move(choices), op.operands[0]).run();
   return make.binary(Code::add, begin, make.reduce(op.code, value, op.axis));
 }
 
 }  // namespace
 
-std::optional<InParts> in_parts(const Program& program) {
+std::optional<SplitReduction> split_reduction(const Program& program) {
   try {
-    return Taking(program).run();
+    SplitReduction split = ReductionSplitter(program).run();
+    for (const Program& partial : split.partial) dump_program(partial, "split");
+    dump_program(split.finish, "split");
+    return split;
   } catch (const Refusal&) {
     return std::nullopt;
-  } catch (const Error&) {  // of the builder: shapes that do not fit any more
+  } catch (const Error&) {  // from the builder: the shapes no longer match
     return std::nullopt;
   }
 }

@@ -14,33 +14,34 @@ std::int64_t Tiling::tiles(std::span<const std::int64_t> output_dims) const noex
   for (std::size_t axis = 0; axis < output_dims.size(); ++axis) {
     const std::int64_t dim = output_dims[axis], extent = extents[axis];
     if (dim == 0) return 0;
-    if (extent != 0 && extent < dim) count *= (dim - 1) / extent + 1;  // a division is a tenth of a small command
+    if (extent != 0 && extent < dim)
+      count *= (dim - 1) / extent + 1;  // a division takes a tenth of the time of a small command
   }
   return count;
 }
 
 namespace {
 
-// Elements: enough to be worth a tile, few enough for the caches.
+// Elements of a tile: enough to be worth the overhead, few enough for the caches.
 constexpr std::int64_t line = 16384;
 constexpr std::int64_t block_rows = 16, block_columns = 4096;
-// Where both axes are read along.
+// For programs that read along both axes.
 constexpr std::int64_t square = 64;
-// Where neighbours are computed too: the rows that two tiles compute both are few, and what is kept of them fits the
-// second cache. Tiles of 128 rows were too few for two threads: blur, sharpen and grayscale of 1080p took 2.8 ms
-// instead of 2.5, since one of 18 tiles was left for the end. But many neighbours want tall ones. The heights of most
-// videos are multiples of 72: no tile is cut short.
+// For tiles that compute neighbours too: few rows are computed twice, and the stored values fit in the second cache.
+// With 128 rows there were too few tiles for two threads: blur, sharpen and grayscale of 1080p took 2.8 ms instead
+// of 2.5, since one of 18 tiles was left for the end. Many neighbours need taller tiles. The heights of most videos are
+// multiples of 72, so that no tile is clipped.
 constexpr std::int64_t halo_rows(std::int64_t neighbours) { return neighbours <= 16 ? 72 : 128; }
-// With neighbours: whole vectors, of which one more would be nearly empty (1080p took 4 % less time by both). Where
-// groups along the rows are taken apart, as pixels into channels, as much is kept of each: blur, sharpen and grayscale
-// take 5 % less time in tiles of half the width.
+// Together with the neighbours: whole vectors, one more of which would be nearly empty (with both choices 1080p took 4
+// % less time). If groups along the rows are separated, such as pixels into channels, as much is stored for each
+// channel: blur, sharpen and grayscale take 5 % less time in tiles of half the width.
 constexpr std::int64_t halo_columns(std::int64_t neighbours, bool has_groups) {
   return (has_groups ? 512 : 1024) - (neighbours <= 64 ? neighbours : 0);
 }
-// The same where the rows are not cut: they may be thousands.
+// The same if the rows are not split: there may be thousands.
 constexpr std::int64_t tall_halo_columns = 256;
 
-// The extent of a tile and so many neighbours: tile_dim + number.
+// Whether an op is the extent of a tile with its neighbours: tile_dim + constant.
 bool is_widened(const ir::Program& program, const Op& op, std::int64_t& more) {
   if (op.code != Code::add || !op.shape.empty()) return false;
   return (program[op.operands[0]].code == Code::tile_dim && ir::is_constant(program, op.operands[1], more)) ||
@@ -51,7 +52,7 @@ bool is_widened(const ir::Program& program, const Op& op) {
   return is_widened(program, op, more);
 }
 
-// The most neighbours that are computed along with a tile along an axis; 0: none.
+// The most neighbours that a tile computes along an axis; 0: none.
 std::int64_t most_neighbours(const ir::Program& program, std::size_t axis) {
   std::int64_t most = 0, more = 0;
   for (const Op& op : program.ops) {
@@ -63,7 +64,7 @@ std::int64_t most_neighbours(const ir::Program& program, std::size_t axis) {
   return most;
 }
 
-// Which axes of the output may be cut: those along which each point is computed for itself, from where it is.
+// Finds the axes of the output that may be split: those along which each point is computed from its coordinate alone.
 class Cuts {
  public:
   explicit Cuts(const ir::Program& program)
@@ -81,7 +82,7 @@ class Cuts {
   void keep_whole_of(Id extent) {
     if (const int axis = axis_of(extent); axis >= 0) is_whole_[static_cast<std::size_t>(axis)] = true;
   }
-  // The origin that a value is, or is a number away from.
+  // The axis of the origin in a value of the form origin + constant.
   const Op* origin_in(Id id) const {
     const Op& op = program_[id];
     if (op.code == Code::origin) return &op;
@@ -90,7 +91,7 @@ class Cuts {
     std::int64_t number = 0;
     return first.code == Code::origin && ir::is_constant(program_, op.operands[1], number) ? &first : nullptr;
   }
-  // The axis whose tile an extent is, or a widened tile; -1: it is neither. And by how much it is widened.
+  // The axis of the tile whose extent this is, widened or not; -1: it is something else. And by how much it is widened.
   int axis_of(Id extent) const {
     const Op& op = program_[extent];
     if (op.code == Code::tile_dim) return op.axis;
@@ -107,12 +108,12 @@ class Cuts {
   }
   void keep_whole(const Op& op) { is_whole_[static_cast<std::size_t>(op.axis)] = true; }
 
-  // origin + iota: where a point is, whatever the tiles are.
-  bool is_place(const Op& op) const {
-    return op.code == Code::add &&
-           (is_place(op.operands[0], program_[op.operands[1]]) || is_place(op.operands[1], program_[op.operands[0]]));
+  // origin + iota: the coordinate of a point, which does not depend on the tiles.
+  bool is_coordinate(const Op& op) const {
+    return op.code == Code::add && (is_coordinate(op.operands[0], program_[op.operands[1]]) ||
+                                    is_coordinate(op.operands[1], program_[op.operands[0]]));
   }
-  bool is_place(Id start, const Op& iota) const {
+  bool is_coordinate(Id start, const Op& iota) const {
     const Op* origin = origin_in(start);
     return origin && iota.code == Code::iota &&
            axis_of(iota.shape[static_cast<std::size_t>(iota.axis)]) == origin->axis;
@@ -125,20 +126,20 @@ class Cuts {
 void Cuts::look_at(const Op& op) {
   look_at_shape(op);
   const bool is_start = origin_in(static_cast<Id>(&op - program_.ops.data())) != nullptr;
-  if (!is_place(op) && !is_start && !is_widened(program_, op)) look_at_uses(op.operands);
+  if (!is_coordinate(op) && !is_start && !is_widened(program_, op)) look_at_uses(op.operands);
 }
 
 void Cuts::look_at_uses(std::span<const Id> operands) {
   for (const Id operand : operands) {
     const Op& used = program_[operand];
-    // Numbers that change with the tiles.
+    // Numbers that depend on the tiles.
     if (used.code == Code::tile_dim || used.code == Code::block) keep_whole(used);
     if (const Op* origin = origin_in(operand)) keep_whole(*origin);
     if (used.code == Code::iota) keep_whole_of(used.shape[static_cast<std::size_t>(used.axis)]);
   }
 }
 
-// Ops that mix the points along an axis.
+// Ops that combine points along an axis.
 void Cuts::look_at_shape(const Op& op) {
   if (op.operands.empty()) return;
   const std::vector<Id>& from = program_[op.operands.front()].shape;
@@ -153,7 +154,7 @@ void Cuts::look_at_shape(const Op& op) {
     std::int64_t start = 0;
     const bool is_fixed = ir::is_constant(program_, op.operands[axis + 1], start);
     const bool is_all = is_fixed && start == 0 && from[axis] == op.shape[axis];
-    // Of a widened tile it is a neighbour, wherever the tile is.
+    // In a widened tile it is a neighbour, which does not depend on where the tile is.
     const int tile = axis_of(op.shape[axis]);
     const bool is_neighbour = is_fixed && start >= 0 && tile >= 0 && from[axis] != op.shape[axis] &&
                               axis_of(from[axis]) == tile && start <= slack(from[axis]) - slack(op.shape[axis]);
@@ -163,10 +164,10 @@ void Cuts::look_at_shape(const Op& op) {
   }
 }
 
-// Whether the last axis of an input is read along another axis of the output than the last.
+// Whether an axis of the output other than the last runs along the last axis of an input.
 bool reads_across(const ir::Program& program) {
   const int last = program.buffers.front().rank() - 1;
-  std::vector<bool> varies(program.ops.size());  // with the place along an axis before the last
+  std::vector<bool> varies(program.ops.size());  // with the coordinate along an axis before the last
   bool across = false;
   for (std::size_t id = 0; id < program.ops.size(); ++id) {
     const Op& op = program.ops[id];
@@ -219,7 +220,7 @@ Tiling choose_tiling(const ir::Program& program) {
   Tiling tiling;
   for (std::size_t axis = 0; axis < rank; ++axis) {
     const std::int64_t cut = axis + 1 == rank ? columns : axis + 2 == rank ? rows : 1;
-    const bool is_short = dims[axis] >= 0 && dims[axis] <= cut;  // there is one tile anyway
+    const bool is_short = dims[axis] >= 0 && dims[axis] <= cut;  // a single tile in any case
     tiling.extents.push_back(whole[axis] || is_short ? 0 : cut);
   }
   return tiling;

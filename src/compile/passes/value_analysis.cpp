@@ -13,7 +13,7 @@ bool is_elementwise(Code code) noexcept { return code >= Code::neg && code <= Co
 
 bool is_reduction(Code code) noexcept { return code >= Code::reduce_sum && code <= Code::argmax; }
 
-Analysis::Analysis(const ir::Program& program, const Tiling& tiling)
+ValueAnalysis::ValueAnalysis(const ir::Program& program, const Tiling& tiling)
     : is_live(program.ops.size()),
       is_materialised(program.ops.size()),
       is_inline_loop(program.ops.size()),
@@ -23,8 +23,8 @@ Analysis::Analysis(const ir::Program& program, const Tiling& tiling)
   find_materialised();
   find_depth();
   for (std::size_t id = 0; id < program.ops.size(); ++id) has_mma |= is_live[id] && program.ops[id].code == Code::mma;
-  // A tile may shrink where nothing counts tiles: block * tile_dim would not be its origin any more. A tile that the
-  // caller chose keeps its shape.
+  // A tile may be clipped unless the program uses its number: block * tile_dim would no longer be its origin. A tile
+  // that the caller chose keeps its shape.
   is_clipped.assign(tiling.extents.size(), program.tile.empty());
   for (std::size_t id = 0; id < program.ops.size(); ++id) {
     const Op& op = program.ops[id];
@@ -32,7 +32,7 @@ Analysis::Analysis(const ir::Program& program, const Tiling& tiling)
   }
 }
 
-void Analysis::find_live() {
+void ValueAnalysis::find_live() {
   std::vector<Id> open = {program_.body().ops.back()};
   const auto add = [&](Id id) {
     if (is_live[static_cast<std::size_t>(id)]) return;
@@ -51,16 +51,16 @@ void Analysis::find_live() {
   }
 }
 
-// Whether a value is computed inside a region, or in one within it.
-bool Analysis::depends_on(Id id, int region) const {
+// Whether a value is computed in a region, or in one nested in it.
+bool ValueAnalysis::depends_on(Id id, int region) const {
   for (int at = program_[id].region; at >= 0; at = program_.regions[static_cast<std::size_t>(at)].parent) {
     if (at == region) return true;
   }
   return false;
 }
 
-// Whether a value of a loop's body needs the carried values at its own point only.
-bool Analysis::is_pointwise_in(Id id, int region, std::vector<signed char>& known) const {
+// Whether a value of a loop's body depends on the carried values at its own point only.
+bool ValueAnalysis::is_pointwise_in(Id id, int region, std::vector<signed char>& known) const {
   if (!depends_on(id, region)) return true;
   signed char& answer = known[static_cast<std::size_t>(id)];
   if (answer != -1) return answer != 0;
@@ -68,7 +68,7 @@ bool Analysis::is_pointwise_in(Id id, int region, std::vector<signed char>& know
   const Op& op = program_[id];
   const ir::Region& body = program_.regions[static_cast<std::size_t>(region)];
   const std::vector<Id>& shape = program_[body.results.front()].shape;
-  const auto carries = [&](Id value) {  // whether it depends on a carried value with points
+  const auto carries = [&](Id value) {  // whether it depends on a carried value that has a shape
     std::vector<Id> open = {value};
     std::vector<bool> seen(program_.ops.size());
     while (!open.empty()) {
@@ -110,8 +110,8 @@ bool Analysis::is_pointwise_in(Id id, int region, std::vector<signed char>& know
   return result;
 }
 
-void Analysis::find_inline_loops() {
-  // Inner loops come after the loops that contain them begin, but their regions have higher numbers.
+void ValueAnalysis::find_inline_loops() {
+  // Inner loops first: their regions have higher numbers.
   for (std::size_t number = program_.regions.size(); number-- > 1;) {
     const ir::Region& body = program_.regions[number];
     const auto is_carried_alike = [&](Id result) {
@@ -119,7 +119,7 @@ void Analysis::find_inline_loops() {
       return shape.empty() || shape == program_[body.results.front()].shape;
     };
     std::vector<signed char> known(program_.ops.size(), -1);
-    // In their order, each finds the answers for its operands: no answer waits for a long chain of others.
+    // In order, so that each finds the answers for its operands, and recursion stays shallow.
     for (Id id = 0; id < body.loop; ++id) {
       if (is_live[static_cast<std::size_t>(id)]) is_pointwise_in(id, static_cast<int>(number), known);
     }
@@ -171,12 +171,12 @@ int own_cost(Code code) {
 
 }  // namespace
 
-int Analysis::cost_of(Id id, std::vector<int>& known) const {
+int ValueAnalysis::cost_of(Id id, std::vector<int>& known) const {
   int& answer = known[static_cast<std::size_t>(id)];
   if (answer >= 0) return answer;
   answer = 0;
   const Op& op = program_[id];
-  if (op.shape.empty() && op.code != Code::loop) return 0;  // once a tile, not once a point
+  if (op.shape.empty() && op.code != Code::loop) return 0;  // computed once a tile, not once a point
   int sum = own_cost(op.code);
   if (!is_materialised[static_cast<std::size_t>(id)]) {
     for (Id operand : op.operands) sum += cost_of(operand, known);
@@ -187,10 +187,10 @@ int Analysis::cost_of(Id id, std::vector<int>& known) const {
   return known[static_cast<std::size_t>(id)] = std::min(sum, 1 << 20);
 }
 
-// A value is kept for the tile where computing it anew for each use would cost more than a store and a load: results of
-// reductions; what several stages, or shifted reads, have in common.
-void Analysis::find_materialised() {
-  std::vector<int> uses_elsewhere(program_.ops.size());  // by reductions and at other points
+// A value is materialised if computing it for each use would cost more than a store and a load: results of reductions,
+// and values that several stages, or shifted reads, share.
+void ValueAnalysis::find_materialised() {
+  std::vector<int> uses_elsewhere(program_.ops.size());  // by reductions, and at other points
   std::vector<int> uses(program_.ops.size());
   std::vector<bool> is_picked(program_.ops.size());  // read as if it were a buffer
   std::vector<bool> in_inline_region(program_.regions.size());
@@ -214,30 +214,30 @@ void Analysis::find_materialised() {
   for (std::size_t id = 0; id < program_.ops.size(); ++id) {
     const Op& op = program_.ops[id];
     if (!is_live[id]) continue;
-    const int price = cost_of(static_cast<Id>(id), known);  // of all of them in their order, see find_inline_loops
+    const int price = cost_of(static_cast<Id>(id), known);  // in order, see find_inline_loops
     if (op.shape.empty() || in_inline_region[static_cast<std::size_t>(op.region)]) continue;
     if (op.code == Code::argument || op.code == Code::store || op.code == Code::loop) continue;
-    if (op.code == Code::result) {  // of a loop that is a stage by itself
+    if (op.code == Code::result) {  // maybe of a loop that is a stage of its own
       is_materialised[id] = !is_inline_loop[static_cast<std::size_t>(op.operands[0])];
       if (is_materialised[id]) continue;
     }
-    constexpr int dear = 8;
-    constexpr int dear_when_shifted = 3;
+    constexpr int expensive = 8;
+    constexpr int expensive_if_shifted = 3;
     const bool is_shared = uses[id] > 1 && uses_elsewhere[id] > 0;
-    const bool is_kept = is_picked[id] || is_reduction(op.code) || (is_shared && price >= dear) ||
-                         (uses_elsewhere[id] > 1 && price >= dear_when_shifted);
-    if (!is_kept) continue;
+    const bool is_worth_storing = is_picked[id] || is_reduction(op.code) || (is_shared && price >= expensive) ||
+                                  (uses_elsewhere[id] > 1 && price >= expensive_if_shifted);
+    if (!is_worth_storing) continue;
     is_materialised[id] = true;
     known[id] = 1;
   }
   cost = cost_of(program_.stored(), known);
 }
 
-void Analysis::find_depth() {
+void ValueAnalysis::find_depth() {
   std::vector<int> depths(program_.ops.size());
   for (std::size_t id = 0; id < program_.ops.size(); ++id) {
     const Op& op = program_.ops[id];
-    if (op.shape.empty()) continue;  // once a tile, not once a point
+    if (op.shape.empty()) continue;  // computed once a tile, not once a point
     int deepest = 0;
     for (Id operand : op.operands) deepest = std::max(deepest, depths[static_cast<std::size_t>(operand)]);
     depths[id] = std::min(deepest + own_cost(op.code), 1 << 20);
@@ -247,17 +247,17 @@ void Analysis::find_depth() {
 
 namespace {
 
-// Whether an index is begin + iota of the part that the program goes along, of an axis where all of that is.
+// Whether an index is begin + iota of the part that the program processes, along an axis that contains the whole part.
 bool is_in_part(const Program& program, const Op& index, const ir::Part::Axis& axis) {
   const ir::Part& part = program.part;
   if (index.code != Code::add || std::ranges::find(part.inside, axis) == part.inside.end()) return false;
-  const Op &begin = program[index.operands[0]], &place = program[index.operands[1]];
-  if (begin.code != Code::scalar || begin.index != part.begin || place.code != Code::iota) return false;
-  const Op& extent = program[place.shape[static_cast<std::size_t>(place.axis)]];
+  const Op &begin = program[index.operands[0]], &offset = program[index.operands[1]];
+  if (begin.code != Code::scalar || begin.index != part.begin || offset.code != Code::iota) return false;
+  const Op& extent = program[offset.shape[static_cast<std::size_t>(offset.axis)]];
   return extent.code == Code::dim && extent.index == part.extent;
 }
 
-// Whether the index of a load surely is inside of the buffer.
+// Whether the index of a load is always inside of the buffer.
 bool is_inside(const Program& program, Id index, int buffer, int axis, const std::vector<bool>& is_clipped) {
   const Op& op = program[index];
   const std::int64_t known = program.buffers[static_cast<std::size_t>(buffer)].dims[static_cast<std::size_t>(axis)];
@@ -272,12 +272,12 @@ bool is_inside(const Program& program, Id index, int buffer, int axis, const std
   if (op.code == Code::iota) return is_dim(op.shape[static_cast<std::size_t>(op.axis)]);
   if (op.code != Code::add) return false;
   if (is_in_part(program, op, {buffer, axis})) return true;
-  // origin + iota, of a tile that ends with the output, along an axis as long as the output's.
+  // origin + iota of a tile that is clipped to the output, along an axis as long as the output's.
   for (std::size_t side = 0; side < 2; ++side) {
     const Op& origin = program[op.operands[side]];
-    const Op& place = program[op.operands[1 - side]];
-    if (origin.code != Code::origin || place.code != Code::iota) continue;
-    const Op& extent = program[place.shape[static_cast<std::size_t>(place.axis)]];
+    const Op& offset = program[op.operands[1 - side]];
+    if (origin.code != Code::origin || offset.code != Code::iota) continue;
+    const Op& extent = program[offset.shape[static_cast<std::size_t>(offset.axis)]];
     if (extent.code != Code::tile_dim || extent.axis != origin.axis) continue;
     if (!is_clipped[static_cast<std::size_t>(origin.axis)]) continue;
     if (buffer == 0) return axis == origin.axis;
@@ -297,9 +297,9 @@ bool is_inside(const Program& program, const Op& op, std::size_t axis, const std
   std::int64_t known = 0, value = 0;
   if (!ir::is_constant(program, ir::extents_of(op)[axis], known)) return false;
   if (ir::is_constant(program, index, value)) return value >= 0 && value < known;
-  const Op& place = program[index];
-  return place.code == Code::iota &&
-         ir::is_constant(program, place.shape[static_cast<std::size_t>(place.axis)], value) && value <= known;
+  const Op& offset = program[index];
+  return offset.code == Code::iota &&
+         ir::is_constant(program, offset.shape[static_cast<std::size_t>(offset.axis)], value) && value <= known;
 }
 
 }  // namespace tessera::compile

@@ -8,19 +8,19 @@
 
 namespace tessera::compile {
 
-// What the emitters decide before they emit anything, for each value of a program.
-struct Analysis {
-  Analysis(const ir::Program& program, const Tiling& tiling);
-  Analysis(const Analysis&) = delete;
-  Analysis& operator=(const Analysis&) = delete;
+// What the emitters decide about each value of a program before they emit anything.
+struct ValueAnalysis {
+  ValueAnalysis(const ir::Program& program, const Tiling& tiling);
+  ValueAnalysis(const ValueAnalysis&) = delete;
+  ValueAnalysis& operator=(const ValueAnalysis&) = delete;
 
   std::vector<bool> is_live;          // the output depends on it
-  std::vector<bool> is_materialised;  // computed once for the whole tile, kept in scratch memory
-  std::vector<bool> is_inline_loop;   // a loop that can run for each point by itself
-  std::vector<bool> is_clipped;       // by output axis: the last tile is as small as what is left
+  std::vector<bool> is_materialised;  // computed once for the whole tile and stored in scratch memory
+  std::vector<bool> is_inline_loop;   // a loop that can run for each point separately
+  std::vector<bool> is_clipped;       // by output axis: the last tile ends where the output ends
 
-  int cost = 0;   // operations a point of the output, roughly
-  int depth = 0;  // how many of them wait for each other
+  int cost = 0;   // roughly the operations for a point of the output
+  int depth = 0;  // the longest chain of operations that depend on each other
   bool has_mma = false;
 
  private:
@@ -38,8 +38,8 @@ struct Analysis {
 // Whether an op computes each point from the same point of its operands.
 bool is_elementwise(ir::Code code) noexcept;
 bool is_reduction(ir::Code code) noexcept;
-// Whether an index of a load or pick surely is inside of what it reads, at every point of a tile. `is_clipped` as in
-// Analysis.
+// Whether an index of a load or pick is inside of what it reads at every point of a tile. `is_clipped` as in
+// ValueAnalysis.
 bool is_inside(const ir::Program& program, const ir::Op& op, std::size_t axis, const std::vector<bool>& is_clipped);
 
 }  // namespace tessera::compile

@@ -51,13 +51,13 @@ void run_all(const compile::Compiled& code, const compile::Arguments& arguments,
 }  // namespace
 
 std::unique_ptr<SplitReduction> SplitReduction::of(const ir::Program& program) {
-  std::optional<compile::InParts> programs = compile::in_parts(program);
+  std::optional<compile::SplitReduction> programs = compile::split_reduction(program);
   if (!programs) return nullptr;
   return std::unique_ptr<SplitReduction>(
       new SplitReduction(std::move(*programs), compile::choose_tiling(program), ir::weight(program)));
 }
 
-SplitReduction::SplitReduction(compile::InParts programs, compile::Tiling tiling, int weight)
+SplitReduction::SplitReduction(compile::SplitReduction programs, compile::Tiling tiling, int weight)
     : programs_(std::move(programs)), tiling_(std::move(tiling)), weight_(weight) {}
 
 std::int64_t SplitReduction::extent(const Launch& launch) const {

@@ -41,7 +41,7 @@ class SplitReduction {
   std::int64_t extent(const Launch& launch) const;
 
  private:
-  SplitReduction(compile::InParts programs, compile::Tiling tiling, int weight);
+  SplitReduction(compile::SplitReduction programs, compile::Tiling tiling, int weight);
   std::int64_t bytes_read(const Launch& launch) const;
   std::int64_t partial_elements(const Launch& launch) const;
   std::size_t partial_bytes(const Launch& launch, const Split& split, std::size_t reduction) const;
@@ -50,7 +50,7 @@ class SplitReduction {
     return programs_.is_kept[axis] ? launch.dims[axis] : 1;
   }
 
-  const compile::InParts programs_;
+  const compile::SplitReduction programs_;
   const compile::Tiling tiling_;  // of the unsplit program
   const int weight_;              // its cost per byte
   std::mutex mutex_;

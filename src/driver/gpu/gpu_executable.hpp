@@ -42,8 +42,7 @@ class GpuExecutable final : public Executable {
     const std::scoped_lock lock(slot.mutex);
     if (slot.code) return *slot.code;
     auto code = std::make_unique<Code>();
-    code->kernel = compile::gpu::print(program_, api.target(), form);
-    dump(code->kernel);
+    code->kernel = compile::gpu::compile(program_, api.target(), form);
     code->module = api.compile(code->kernel, program_.name);
     slot.code = std::move(code);
     slot.ready.store(slot.code.get(), std::memory_order_release);
@@ -57,12 +56,6 @@ class GpuExecutable final : public Executable {
     std::unique_ptr<Code> code;
     std::atomic<const Code*> ready{nullptr};
   };
-
-  void dump(const compile::gpu::Kernel& kernel) const {
-    compile::dump_program(program_);
-    if (kernel.points == 0) compile::dump_tiles(program_, kernel.tiling);
-    if (compile::dump_wants("gpu")) compile::dump_show(program_.name, "gpu", kernel.source);
-  }
 
   const ir::Program given_;
   const std::optional<ir::Program> split_;

@@ -19,12 +19,12 @@
 #include <unistd.h>
 #include <vector>
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 namespace {
 
 namespace fs = std::filesystem;
 
-// A cache of this program's own, so that everything is compiled and can be counted.
+// A cache for this test program alone, so that everything is compiled and can be counted.
 class Cache : public testing::Environment {
  public:
   void SetUp() override {
@@ -35,7 +35,7 @@ class Cache : public testing::Environment {
   }
   void TearDown() override { fs::remove_all(folder); }
 
-  // Objects in it.
+  // The number of objects in it.
   static std::ptrdiff_t count() {
     const fs::recursive_directory_iterator files(folder);
     return std::ranges::count_if(files, [](const fs::directory_entry& entry) { return entry.is_regular_file(); });
@@ -69,7 +69,7 @@ void expect_doubles(const Compiled& code, std::int64_t elements) {
   EXPECT_TRUE(z == x);
 }
 
-TEST(Jit, Compiles_the_code_for_large_outputs_when_one_comes) {
+TEST(Jit, Compiles_the_code_for_large_outputs_when_it_is_first_needed) {
   const auto code = jit(doubled(), {{16384}}, host());
   ASSERT_NE(code, nullptr);
   expect_doubles(*code, 100'001);
@@ -117,7 +117,7 @@ TEST(Jit, Adds_products_in_pairs) {
               [](int a, int b) { return (a * -300 + (b - 255) * 128 - 9) >> 3; });
 }
 
-TEST(Jit, Finds_on_the_disk_what_was_compiled) {
+TEST(Jit, Finds_compiled_code_in_the_disk_cache) {
   const auto first = jit(doubled(), {{8192}}, host());
   const JitCounts before = jit_counts();
   const auto second = jit(doubled(), {{8192}}, host());
@@ -126,8 +126,7 @@ TEST(Jit, Finds_on_the_disk_what_was_compiled) {
   expect_doubles(*second, 1000);
 }
 
-// There is no address to read from. Not by whole tiles, of which each would be 16384 elements here.
-// A hundred steps for each point, one after the other: what is computed several vectors abreast.
+// A hundred dependent steps for each point, which are computed for several vectors side by side.
 template <class T>
 T long_way(T x) {
   for (int i = 0; i < 50; ++i) {
@@ -163,7 +162,7 @@ void expect_long_way(ir::Type type) {
   }
 }
 
-TEST(Jit, Long_chains_are_what_their_steps_are) {
+TEST(Jit, Long_chains_compute_what_their_steps_compute) {
   expect_long_way<float>(ir::Type::f32);
   expect_long_way<double>(ir::Type::f64);
   expect_long_way<std::int32_t>(ir::Type::s32);
@@ -171,7 +170,7 @@ TEST(Jit, Long_chains_are_what_their_steps_are) {
   expect_long_way<std::int64_t>(ir::Type::s64);
 }
 
-// Does something on a thread with the smallest stack that hosts of this library were seen to have.
+// Runs a function on a thread with the smallest stack that host programs are known to use.
 void on_small_stack(const std::function<void()>& what) {
   constexpr std::size_t bytes = 320 << 10;
   pthread_attr_t attributes;
@@ -187,7 +186,7 @@ void on_small_stack(const std::function<void()>& what) {
   pthread_attr_destroy(&attributes);
 }
 
-TEST(Jit, Chains_of_thousands_need_no_large_stack) {
+TEST(Jit, Chains_of_thousands_of_ops_need_no_large_stack) {
   constexpr int steps = 1900;  // of two operations
   const auto program = tile::trace("chain", {{"z", ir::Type::s32, {-1}}, {"x", ir::Type::s32, {-1}}}, {}, [] {
     const tile::Output z;
@@ -224,4 +223,4 @@ TEST(Jit, Interprets_where_an_input_is_empty) {
 }
 
 }  // namespace
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

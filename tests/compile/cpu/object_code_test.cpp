@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 namespace {
 
 using test::expect_error;
@@ -30,7 +30,7 @@ Bytes sample() {
   return {begin, begin + read.size()};
 }
 
-// Loads what may be broken: fine, or an Error, and nothing else.
+// Loads an object that may be broken: that must work or throw an Error.
 void try_to_load(const Bytes& object) {
   try {
     const ObjectCode code(object);
@@ -47,7 +47,7 @@ TEST(Object_code, Functions_compute_with_constants_and_with_each_other) {
   EXPECT_STREQ(code.function<const char*(unsigned)>("word")(3), "three");
 }
 
-TEST(Object_code, Tables_of_jumps_work) {
+TEST(Object_code, Jump_tables_work) {
   const ObjectCode code(sample());
   auto* const choose = code.function<int(int, int)>("choose");
   EXPECT_EQ(choose(1, 10), 27);
@@ -103,7 +103,7 @@ TEST(Object_code, An_unknown_symbol_is_an_error) {
   expect_error(Errc::internal, "symbol 'Memmove' is not defined", [&] { const ObjectCode code(object); });
 }
 
-TEST(Object_code, What_is_no_object_is_an_error) {
+TEST(Object_code, A_non_object_is_an_error) {
   expect_error(Errc::internal, "truncated", [] { const ObjectCode code({}); });
   expect_error(Errc::internal, "not a relocatable object", [] { const ObjectCode code(Bytes(1000)); });
   Bytes other = sample();
@@ -178,7 +178,7 @@ TEST(Relocation, Aarch64) {
   EXPECT_EQ(word(R_AARCH64_LD64_GOT_LO12_NC, 0xf9400000, 0, 0x123456789abc), 0xf9400400U);  // ldr x0, [x0, #8]
 }
 
-TEST(Relocation, What_does_not_fit_is_an_error) {
+TEST(Relocation, A_relocation_out_of_range_is_an_error) {
   expect_error(Errc::internal, "out of reach",
                [] { relocated<std::uint32_t>(EM_X86_64, R_X86_64_PC32, 0, 0, 0x80000000); });
   expect_error(Errc::internal, "out of reach",
@@ -191,4 +191,4 @@ TEST(Relocation, What_does_not_fit_is_an_error) {
 }
 
 }  // namespace
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

@@ -22,7 +22,7 @@
 #include <utility>
 #include <vector>
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 namespace {
 
 using tile::Border;
@@ -37,7 +37,7 @@ std::size_t elements_of(const Dims& dims) {
   return elements;
 }
 
-// Memory that ends where a page begins that nobody may touch.
+// Memory that ends at an inaccessible page.
 template <class T>
 class Fenced {
  public:
@@ -233,7 +233,7 @@ TEST(Bytes, Are_looked_up) {
   }
 }
 
-// Bounded, and NaN is 0, at every place of a vector.
+// Clamped, and NaN becomes 0, in every lane of a vector.
 template <class From, class To>
 void expect_conversions(bool is_rounded, std::int64_t channels) {
   constexpr double above = static_cast<double>(std::numeric_limits<To>::max()) + 1;
@@ -287,4 +287,4 @@ TYPED_TEST(Pixels, Are_made_of_floats) {
 }
 
 }  // namespace
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

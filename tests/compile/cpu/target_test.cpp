@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 namespace {
 
 using test::expect_error;
@@ -82,12 +82,12 @@ TEST(Host_target, Uses_the_whole_width) {
   EXPECT_NE(target.describe().find("LLVM 19"), std::string::npos);
 }
 
-TEST(Host_target, A_wrong_module_is_an_error) {
+TEST(Host_target, An_invalid_module_is_an_error) {
   const HostTarget target(host());
   llvm::LLVMContext context;
   auto module = multiply_add(context, 4);
   module->getFunction("kernel")->back().getTerminator()->eraseFromParent();
-  expect_error(Errc::internal, "wrong LLVM module", [&] { target.compile(std::move(module)); });
+  expect_error(Errc::internal, "invalid LLVM module", [&] { target.compile(std::move(module)); });
 }
 
 TEST(Host_target, Compiles_in_several_threads_at_once) {
@@ -102,4 +102,4 @@ TEST(Host_target, Compiles_in_several_threads_at_once) {
 }
 
 }  // namespace
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

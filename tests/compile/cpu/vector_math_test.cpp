@@ -21,7 +21,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
@@ -242,7 +242,7 @@ const Expected<T>& expected() {
   return all;
 }
 
-// has_fma off is code for the least of all processors, which lacks much else too.
+// Without has_fma the code is for the oldest processors, which lack much else too.
 template <class T>
 void check(unsigned lanes, bool has_fma) {
   const Host host = detect_host(has_fma ? nullptr : "sse2");
@@ -283,8 +283,8 @@ void check_all() {
 TEST(Vector_math, Is_accurate_in_f32_at_every_width) { check_all<float>(); }
 TEST(Vector_math, Is_accurate_in_f64_at_every_width) { check_all<double>(); }
 
-// The code of a caller that allows the compiler everything is as careful.
-TEST(Vector_math, Fast_math_of_the_builder_does_not_reach_it) {
+// The code is as accurate if the caller's builder has fast-math flags.
+TEST(Vector_math, It_ignores_the_builders_fast_math_flags) {
   llvm::LLVMContext context;
   llvm::Module module("flags", context);
   llvm::IRBuilder<> ir(context);
@@ -300,4 +300,4 @@ TEST(Vector_math, Fast_math_of_the_builder_does_not_reach_it) {
 }
 
 }  // namespace
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

@@ -24,7 +24,7 @@ const tile::Kernel kernels[] = {
     tile::kernel("min_of_number", [](Out z, In x) { z.store(min(1.5F, tile::load_like(x, z))); }),
 };
 
-// The bits, but all NaN alike.
+// The bits; all NaNs are equal.
 std::vector<std::uint32_t> run(const Device& device, const tile::Kernel& kernel, const std::vector<float>& values) {
   const Buffer z = device.zeros(Shape(values.size()));
   device.run(kernel, {device.buffer<float>(values)}, z);
@@ -199,7 +199,7 @@ TEST(GpuArithmetic, The_remainder_of_infinity_is_no_number_and_that_of_others_is
   }
 }
 
-// What it gives, or nothing if the device refuses it.
+// The result, or nothing if the device refuses the kernel.
 std::optional<std::vector<float>> run_or_refuse(const Device& device, const tile::Kernel& kernel,
                                                 const std::vector<float>& table, const std::vector<float>& values) {
   const Buffer z = device.zeros(Shape(values.size()));
@@ -252,7 +252,7 @@ std::vector<FromFloats> places_from_floats() {
   };
 }
 
-TEST(GpuArithmetic, Places_that_come_from_floats_are_right_or_refused) {
+TEST(GpuArithmetic, Indices_converted_from_floats_are_right_or_refused) {
   constexpr float inf = std::numeric_limits<float>::infinity();
   const std::vector<float> table = {10, 11, 12, 13, 14, 15, 16};
   const std::vector<float> values = {

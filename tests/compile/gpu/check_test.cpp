@@ -1,4 +1,4 @@
-// What a GPU cannot run is told before anything is compiled.
+// A GPU reports what it cannot run before anything is compiled.
 #include "compile/gpu/source.hpp"
 #include "support/expect_error.hpp"
 #include "tile/trace.hpp"

@@ -40,7 +40,7 @@ class Nvrtc {
     return found ? &*found : nullptr;
   }
 
-  // What the compiler says; nothing, if it made a kernel of the text.
+  // The compiler's message; empty if the text compiled.
   std::string complaint(const std::string& source) const {
     Program program = nullptr;
     if (create_(&program, source.c_str(), "kernel.cu", 0, nullptr, nullptr) != 0) return "there is no program";
@@ -120,7 +120,7 @@ class Cuda : public testing::Test {
   std::set<std::string> seen_;
 };
 
-TEST_F(Cuda, What_is_wrong_is_told) {
+TEST_F(Cuda, Reports_the_compilers_errors) {
   EXPECT_NE(
       nvrtc->complaint("extern \"C\" __global__ void kernel_main(float* x) { x[0] = undeclared; }").find("undeclared"),
       std::string::npos);

@@ -18,8 +18,8 @@ using compile::gpu::Blocking;
 using compile::gpu::Choice;
 using compile::gpu::Dialect;
 using compile::gpu::Form;
-using compile::gpu::Kept;
 using compile::gpu::Kernel;
+using compile::gpu::NumberKind;
 using compile::gpu::Target;
 using ir::Type;
 using tile::Index;
@@ -73,11 +73,11 @@ TEST(GpuProducts, Large_ones_are_done_in_blocks_and_narrow_ones_element_by_eleme
   }
 }
 
-TEST(GpuProducts, What_is_done_to_each_element_stays_in_the_block) {
+TEST(GpuProducts, Pointwise_work_after_the_product_stays_in_the_block) {
   EXPECT_EQ(compile::gpu::choice_of(traced([] { Output().store(max(product(8) * 2, 0)); })), Choice::product);
 }
 
-TEST(GpuProducts, What_needs_other_elements_of_the_product_is_not_done_in_blocks) {
+TEST(GpuProducts, Work_that_reads_other_elements_of_the_product_is_not_done_in_blocks) {
   const auto turned = [](const Tile& x) { return tile::transpose(x, {1, 0}); };
   EXPECT_NE(compile::gpu::choice_of(traced([&] { Output().store(turned(turned(product(8)) * 2)); })), Choice::product);
   EXPECT_NE(compile::gpu::choice_of(traced([] { Output().store(tile::reduce_sum(product(8), 1)); })), Choice::product);
@@ -88,22 +88,22 @@ TEST(GpuProducts, Blocks_fit_the_memory_of_the_workgroup) {
   for (const int group : {4, 32, 64, 128, 256, 1024}) {
     for (const std::int64_t bytes : {4096, 16384, 32768, 49152}) {
       for (const int each : {4, 8}) {
-        for (const Kept kept : {Kept::f32, Kept::f64}) {
+        for (const NumberKind kind : {NumberKind::f32, NumberKind::f64}) {
           Target target;
           target.group = group;
           target.shared_bytes = bytes;
           target.product_block = each;
-          const std::optional<Blocking> blocking = compile::gpu::blocking_of(target, kept, 0);
+          const std::optional<Blocking> blocking = compile::gpu::blocking_of(target, kind, 0);
           if (!blocking) continue;
           EXPECT_EQ(blocking->lanes[0] * blocking->lanes[1], group);
-          EXPECT_LE((blocking->stride(0) + blocking->stride(1)) * blocking->depth * 4 * compile::gpu::words_of(kept),
+          EXPECT_LE((blocking->stride(0) + blocking->stride(1)) * blocking->depth * 4 * compile::gpu::words_of(kind),
                     bytes);
         }
       }
     }
   }
   // What every device has is enough for workgroups of 128.
-  EXPECT_TRUE(compile::gpu::blocking_of(Target(), Kept::f64, 0));
+  EXPECT_TRUE(compile::gpu::blocking_of(Target(), NumberKind::f64, 0));
 }
 
 TEST(GpuProducts, Without_memory_they_are_done_element_by_element) {
@@ -164,7 +164,7 @@ const auto between = tile::kernel("between", [](Out z, In a, In b) {
   z.store(max(product, 5) - tile::cast<std::int32_t>(z.index(1)));
 });
 
-TEST(GpuProducts, Give_what_the_processor_gives_at_all_sizes) {
+TEST(GpuProducts, Give_the_results_of_the_CPU_at_all_sizes) {
   const Device cpu = Device::open("cpu");
   for (const DeviceInfo& info : Device::devices()) {
     if (info.backend == "cpu") continue;

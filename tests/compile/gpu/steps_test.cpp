@@ -18,7 +18,7 @@ using In = tile::In<std::int32_t>;
 using Out = tile::Out<std::int32_t>;
 using Count = tile::Scalar<std::int64_t, "n">;
 
-// x, changed in so many steps, none of which can be left out.
+// Changes x in a number of steps, none of which can be skipped.
 void store_changed(const Out& z, const In& x, const tile::Index& count) {
   z.store(tile::loop(count, tile::load_like(x, z), [](const tile::Index&, const auto& s) { return s * 3 + 1; }));
 }
@@ -62,7 +62,7 @@ std::vector<Case> cases() {
   };
 }
 
-// Whether it was done and not refused; what is done must be right.
+// Whether it ran rather than being refused; if it ran, the result must be right.
 bool is_done(const std::string& what, const std::function<void()>& run, const std::function<void()>& check) {
   try {
     run();
@@ -85,7 +85,7 @@ class GpuSteps : public ::testing::TestWithParam<std::string> {
   void SetUp() override {
     if (!has_device()) GTEST_SKIP() << "there is no " << GetParam();
     device_.emplace(Device::open(GetParam()));
-    // PoCL, and devices that are no processor's, go on to the end.
+    // PoCL and real GPUs have no limit.
     has_limit_ = GetParam() != "opencl" && device_->info().name.find("llvmpipe") != std::string::npos;
   }
 
@@ -93,7 +93,7 @@ class GpuSteps : public ::testing::TestWithParam<std::string> {
   bool has_limit_ = false;
 };
 
-TEST_P(GpuSteps, A_loop_is_done_to_the_end_or_refused_whatever_its_count_follows_from) {
+TEST_P(GpuSteps, A_loop_completes_or_is_refused_whatever_its_count_depends_on) {
   const std::vector<std::int32_t> values = {1, 2, 3, 4, 5};
   const Buffer x = device_->buffer<std::int32_t>(values), z = device_->zeros({5}, s32);
   const Buffer y = device_->zeros({10000}, s32);
@@ -106,7 +106,7 @@ TEST_P(GpuSteps, A_loop_is_done_to_the_end_or_refused_whatever_its_count_follows
   }
 }
 
-TEST_P(GpuSteps, A_loop_is_done_to_the_end_or_refused_if_its_count_is_a_parameter) {
+TEST_P(GpuSteps, A_loop_completes_or_is_refused_if_its_count_is_a_parameter) {
   if (GetParam() == "gles") GTEST_SKIP() << "has no s64";
   const auto kernel = tile::kernel("by_parameter", [](Out z, In x, Count n) { store_changed(z, x, n); });
   const std::vector<std::int32_t> values = {1, 2, 3, 4, 5};
@@ -119,7 +119,7 @@ TEST_P(GpuSteps, A_loop_is_done_to_the_end_or_refused_if_its_count_is_a_paramete
   }
 }
 
-TEST_P(GpuSteps, Loops_inside_of_the_arithmetic_count_too) {
+TEST_P(GpuSteps, Loops_inside_functions_count_too) {
   const auto remainders = tile::kernel("remainders", [](tile::Out<float> z, tile::In<float> x, tile::In<float> y) {
     z.store(tile::reduce_max(x.load({1, x.dim(1)}, {0, 0}) % y.load({1, x.dim(1)}, {0, 0}), 1));
   });

@@ -1,5 +1,5 @@
-// A writer and a reader as one program give what the two give one after the other, interpreted and compiled, for any
-// tiles.
+// A fused program gives the same results as its writer and reader one after the other, interpreted and compiled, for
+// any tiles.
 #include "compile/passes/fuse.hpp"
 
 #include "compile/compile.hpp"
@@ -179,7 +179,7 @@ void expect_fuses(const Shape& first, DType first_dtype, const std::vector<Link>
   expect_same(last, found, dtype, elements, "compiled");
 }
 
-TEST(Fuse, Point_by_point_is_put_in_place) {
+TEST(Fuse, Pointwise_writers_are_inlined) {
   expect_fuses({3, 50}, f32, {{"relu", {3, 50}, f32}, {"scale", {3, 50}, f32, {{"factor", 3}}}, {"exp", {3, 50}, f32}});
   expect_fuses({1000}, f32,
                {{"scale", {1000}, f32, {{"factor", 0.5}}}, {"elementwise_add", {1000}, f32, {}, {{1000}}}});
@@ -189,7 +189,7 @@ TEST(Fuse, Broadcasts) {
   expect_fuses({40}, f32, {{"relu", {40}, f32}, {"elementwise_add", {7, 40}, f32, {}, {{7, 1}}}});
 }
 
-TEST(Fuse, What_is_reduced_is_computed_where_it_is_read) {
+TEST(Fuse, Reductions_are_computed_where_they_are_read) {
   expect_fuses({13, 100}, f32, {{"scale", {13, 100}, f32, {{"factor", 0.1}}}, {"softmax", {13, 100}, f32}});
   expect_fuses({13, 100}, f32, {{"exp", {13, 100}, f32}, {"reduce_sum", {13}, f32, {{"axis", 1}}}});
   expect_fuses({13, 100}, f32, {{"softmax", {13, 100}, f32}, {"scale", {13, 100}, f32, {{"factor", 2}}}});
@@ -245,7 +245,7 @@ void expect_skips(const Shape& first, const std::vector<Link>& links) {
   buffers.back() = values.front().data();
   const std::int64_t elements = links.back().output.elements();
   for (const bool is_apart : {false, true}) {
-    if (is_apart) take_apart_groups(whole.program);
+    if (is_apart) deinterleave_inputs(whole.program);
     ir::verify(whole.program);
     Tiling tiling = choose_tiling(whole.program);
     for (std::int64_t& extent : tiling.extents) extent = extent == 0 ? 0 : 5;
@@ -263,7 +263,7 @@ void expect_skips(const Shape& first, const std::vector<Link>& links) {
   }
 }
 
-TEST(Fuse, What_nobody_reads_is_not_computed) {
+TEST(Fuse, Elements_that_are_never_read_are_not_computed) {
   const std::vector<Shape> sizes = {{5, 7, 4}, {1, 1, 4}, {18, 21, 4}, {2, 300, 4}, {140, 40, 4}, {3, 1100, 4}};
   for (const Shape& size : sizes) {
     const Link gray = {"grayscale", {size[0], size[1]}, u8}, blur = {"gaussian_blur", size, u8, {{"radius", 3}}};
@@ -274,7 +274,7 @@ TEST(Fuse, What_nobody_reads_is_not_computed) {
   }
 }
 
-TEST(Fuse, Elements_of_a_points_own_group_are_put_in_place) {
+TEST(Fuse, Elements_of_a_points_own_group_are_inlined) {
   const Shape size = {18, 21, 4};
   const Traced sharpen = traced({"sharpen", size, u8, {{"amount", 0.5}}}, size, u8);
   const Traced gray = traced({"grayscale", {18, 21}, u8}, size, u8);
@@ -288,7 +288,7 @@ TEST(Fuse, Elements_of_a_points_own_group_are_put_in_place) {
   EXPECT_NE(std::ranges::find(fused.program->same_extents, wanted), fused.program->same_extents.end());
 }
 
-TEST(Fuse, Products_and_convolutions_go_on_point_by_point) {
+TEST(Fuse, Products_and_convolutions_have_pointwise_epilogues) {
   const auto expect_epilogue = [](const Shape& first, const std::vector<Link>& links) {
     const Traced writer = traced(links[0], first, f32);
     const Traced reader = traced(links[1], links[0].output, f32);

@@ -15,7 +15,7 @@ using tile::Input;
 using tile::Output;
 using Extents = std::vector<std::int64_t>;
 
-// How a kernel is cut whose output and two inputs are of this rank.
+// The tiles of a kernel whose output and two inputs have this rank.
 Extents cut(int rank, const std::function<void()>& body, Extents tile = {}) {
   const Extents any(static_cast<std::size_t>(rank), -1);
   return compile::choose_tiling(
@@ -23,14 +23,14 @@ Extents cut(int rank, const std::function<void()>& body, Extents tile = {}) {
       .extents;
 }
 
-TEST(Tiles, Are_rows_where_points_are_computed_for_themselves) {
+TEST(Tiles, Are_rows_for_pointwise_kernels) {
   const auto copy = [] { Output().store(tile::load_like(Input(0), Output())); };
   EXPECT_EQ(cut(0, copy), (Extents{}));
   EXPECT_EQ(cut(1, copy), (Extents{16384}));
   EXPECT_EQ(cut(3, copy), (Extents{1, 16, 4096}));
 }
 
-TEST(Tiles, Have_all_of_an_axis_that_is_known_to_be_short) {
+TEST(Tiles, Contain_the_whole_of_an_axis_that_is_known_to_be_short) {
   const auto cut_known = [](const Extents& dims) {
     return compile::choose_tiling(tile::trace("test", {{"z", Type::f32, dims}}, {}, [] { Output().store(0); })).extents;
   };
@@ -40,11 +40,11 @@ TEST(Tiles, Have_all_of_an_axis_that_is_known_to_be_short) {
   EXPECT_EQ(cut_known({16, 0}), (Extents{0, 0}));
 }
 
-TEST(Tiles, Are_what_the_caller_says) {
+TEST(Tiles, Are_those_that_the_caller_chose) {
   EXPECT_EQ(cut(2, [] { Output().store(0); }, {8, 0}), (Extents{8, 0}));
 }
 
-TEST(Tiles, Are_not_cut_along_axes_that_are_reduced) {
+TEST(Tiles, Are_whole_along_reduced_axes) {
   const auto sum_along = [](int axis) {
     return [axis] {
       const tile::Tile x = tile::load_like(Input(0), Output());
@@ -55,7 +55,7 @@ TEST(Tiles, Are_not_cut_along_axes_that_are_reduced) {
   EXPECT_EQ(cut(2, sum_along(0)), (Extents{0, 4096}));
 }
 
-TEST(Tiles, Are_not_cut_along_axes_whose_extent_or_place_is_computed_with) {
+TEST(Tiles, Are_whole_along_axes_whose_extent_or_origin_is_used_in_arithmetic) {
   EXPECT_EQ(cut(2, [] { Output().store(tile::cast<float>(Output().tile_dim(0))); }), (Extents{0, 4096}));
   EXPECT_EQ(cut(2, [] { Output().store(tile::cast<float>(Output().block(1))); }), (Extents{16, 0}));
   EXPECT_EQ(cut(2, [] { Output().store(tile::cast<float>(tile::iota({Output().tile_dim(0), 1}, 0))); }),
@@ -64,7 +64,7 @@ TEST(Tiles, Are_not_cut_along_axes_whose_extent_or_place_is_computed_with) {
             (Extents{16, 4096}));
 }
 
-TEST(Tiles, Are_not_cut_along_axes_whose_extent_a_loop_returns) {
+TEST(Tiles, Are_whole_along_axes_whose_extent_a_loop_returns) {
   EXPECT_EQ(cut(2,
                 [] {
                   const auto body = [](const tile::Index&, const tile::Tile&) { return Output().tile_dim(0); };
@@ -73,7 +73,7 @@ TEST(Tiles, Are_not_cut_along_axes_whose_extent_a_loop_returns) {
             (Extents{0, 4096}));
 }
 
-TEST(Tiles, Are_not_cut_along_axes_that_are_reshaped_or_sliced) {
+TEST(Tiles, Are_whole_along_axes_that_are_reshaped_or_sliced) {
   const auto sliced = [] {
     const Output z;
     z.store(slice(tile::load_like(Input(0), z), {1, 0}, {z.tile_dim(0), z.tile_dim(1)}));
@@ -92,7 +92,7 @@ TEST(Tiles, Are_not_cut_along_axes_that_are_reshaped_or_sliced) {
   EXPECT_EQ(cut(2, reshaped), (Extents{0, 0}));
 }
 
-TEST(Tiles, Are_squares_where_matrices_are_multiplied) {
+TEST(Tiles, Are_square_for_matrix_products) {
   EXPECT_EQ(cut(3,
                 [] {
                   const Output z;
@@ -103,7 +103,7 @@ TEST(Tiles, Are_squares_where_matrices_are_multiplied) {
             (Extents{1, 64, 64}));
 }
 
-TEST(Tiles, Are_squares_where_inputs_are_read_across) {
+TEST(Tiles, Are_square_if_inputs_are_read_across) {
   EXPECT_EQ(cut(2, [] { Output().store(Input(0).at({Output().index(1), Output().index(0)})); }), (Extents{64, 64}));
   const auto transposed = [] {
     const Output z;
@@ -112,7 +112,7 @@ TEST(Tiles, Are_squares_where_inputs_are_read_across) {
   EXPECT_EQ(cut(2, transposed), (Extents{64, 64}));
 }
 
-TEST(Tiles, Are_cut_with_their_neighbours_and_taller_with_many) {
+TEST(Tiles, Allow_for_their_neighbours_and_are_taller_with_many) {
   const auto with = [](int neighbours) {
     return cut(2, [=] {
       const Output z;

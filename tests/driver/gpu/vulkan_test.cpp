@@ -447,9 +447,9 @@ TEST_P(Vulkan_api, Caches_compiled_code_on_disk) {
   compile(source, 0, 0);
   EXPECT_EQ(files(), before + 1);
   unsetenv("TESSERA_VALIDATE");  // which always compiles
-  const std::vector<std::uint32_t> words = compile::spirv(source, "again");
+  const std::vector<std::uint32_t> words = compile::gpu::glsl::spirv(source, "again");
   setenv("TESSERA_VALIDATE", "1", 1);
-  EXPECT_EQ(words, compile::spirv(source, "again"));
+  EXPECT_EQ(words, compile::gpu::glsl::spirv(source, "again"));
   api_.reset();
   EXPECT_GE(files(), before + 1);  // the pipelines, if they are the first
   api_ = open_vulkan(0);

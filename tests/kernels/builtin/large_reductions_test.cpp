@@ -333,7 +333,7 @@ TEST(SplitReduction, Programs_that_can_be_split) {
   const auto x = [] { return Input(0).load({Output().tile_dim(0), Input(0).dim(1)}, {0, 0}); };
   const auto can = [&](const test::Dims& output, const std::function<void()>& body) {
     const ir::Program program = traced(output, body);
-    const auto found = compile::in_parts(program);
+    const auto found = compile::split_reduction(program);
     if (!found) return 0;
     for (const ir::Program& partial : found->partial) ir::verify(partial);
     ir::verify(found->finish);

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 
 using ir::Code;
 using ir::Id;
 using ir::Op;
 
 LaneAnalysis::LaneAnalysis(const ir::Program& program, const Tiling& tiling, bool multiplies_bytes, bool has_vbmi)
-    : Analysis(program, tiling), program_(program) {
+    : ValueAnalysis(program, tiling), program_(program) {
   find_widths(multiplies_bytes);
   find_gathers(has_vbmi);
 }
@@ -19,7 +19,7 @@ void LaneAnalysis::find_gathers(bool has_vbmi) {
     const Op& op = program_.ops[id];
     if (!is_live[id] || op.code != Code::load || (has_vbmi && is_byte_table(program_, op))) continue;
     has_gather |= std::ranges::any_of(
-        op.operands, [&](Id index) { return !program_[index].shape.empty() && !is_place(program_, index); });
+        op.operands, [&](Id index) { return !program_[index].shape.empty() && !is_coordinate(program_, index); });
   }
 }
 
@@ -35,7 +35,7 @@ void LaneAnalysis::find_widths(bool multiplies_bytes) {
 
 int LaneAnalysis::own_lane_bits(Id id) const {
   const Op& op = program_[id];
-  // Places are s64 but rarely in vectors: they do not count unless the data is as wide.
+  // Indices are s64 but rarely in vectors: they do not count unless the data is as wide.
   if (op.shape.empty() || (op.type == ir::Type::s64 && !has_wide_data_) || op.type == ir::Type::boolean) return 0;
   const bool is_repeated = op.code == Code::broadcast && program_[op.operands[0]].shape.empty();
   return is_repeated ? 0 : widths->bits[static_cast<std::size_t>(id)];
@@ -83,7 +83,7 @@ bool is_byte_table(const ir::Program& program, const Op& load) {
 
 bool is_counter(const Op& op) noexcept { return op.code == Code::argument && op.index == 0; }
 
-bool is_place(const ir::Program& program, Id id) {
+bool is_coordinate(const ir::Program& program, Id id) {
   if (is_counter(program[id])) return true;
   switch (program[id].code) {
     case Code::constant:
@@ -98,11 +98,11 @@ bool is_place(const ir::Program& program, Id id) {
     case Code::sub:
     case Code::mul:
     case Code::broadcast:
-      return std::ranges::all_of(program[id].operands, [&](Id operand) { return is_place(program, operand); });
-    default:  // where a part begins: a number
+      return std::ranges::all_of(program[id].operands, [&](Id operand) { return is_coordinate(program, operand); });
+    default:  // a number, such as where a part begins
       return program[id].shape.empty() && is_elementwise(program[id].code) &&
-             std::ranges::all_of(program[id].operands, [&](Id operand) { return is_place(program, operand); });
+             std::ranges::all_of(program[id].operands, [&](Id operand) { return is_coordinate(program, operand); });
   }
 }
 
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <llvm/Analysis/VectorUtils.h>
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 
 using ir::Code;
 using ir::Id;
@@ -12,15 +12,15 @@ using llvm::Value;
 namespace {
 
 constexpr std::int64_t most_channels = 4;
-constexpr unsigned lane_bytes = 16;                  // what shuffles of bytes stay within
-constexpr unsigned word_bytes = 4, pixel_bytes = 3;  // a pixel of three bytes in a word of its own, and in memory
+constexpr unsigned lane_bytes = 16;                  // byte shuffles work within so many bytes
+constexpr unsigned word_bytes = 4, pixel_bytes = 3;  // of a pixel of three bytes, as a word and in memory
 
 }  // namespace
 
-// How many channels the pixels of the output have, if it is one whose last axis is so short that no vector lies along
-// it: then lanes are neighbouring pixels, and each channel is a vector of its own. What a channel's number decides is
-// decided when the code is emitted, and what pixels have once is computed once. 0: it is not such an output, or what it
-// is computed from is not read as simply.
+// The number of channels, if the last axis of the output is too short for a vector: then lanes are neighbouring pixels,
+// and each channel is a vector of its own. Conditions on the channel's number are decided when the code is emitted, and
+// what does not depend on the channel is computed once a pixel. 0: the output has another form, or its inputs are not
+// read as simply.
 int Emitter::channels_of_pixels() const {
   const ir::Buffer& output = program_.buffers[0];
   const std::int64_t channels = output.rank() < 2 ? -1 : output.dims.back();
@@ -45,16 +45,16 @@ int Emitter::channels_of_pixels() const {
   return static_cast<int>(channels);
 }
 
-// Whether each pixel reads at a place of its own, and that is not done together for all channels.
+// Whether each lane reads at an index of its own, and the channels cannot be read together.
 bool Emitter::reads_by_lane(const ir::Op& load) const {
   const std::span<const Id> indices = ir::indices_of(load);
   if (indices.empty()) return false;
   int moving = 0;
-  bool are_places = true, are_bounded = true;
+  bool are_coordinates = true, are_bounded = true;
   for (std::size_t axis = 0; axis < indices.size(); ++axis) {
     if (is_same_for_pixels(indices[axis])) continue;
     ++moving;
-    are_places &= is_place(program_, indices[axis]);
+    are_coordinates &= is_coordinate(program_, indices[axis]);
     are_bounded &= load.border == ir::Border::clamp || is_inside(load, axis);
   }
   const bool is_of_pixel = std::all_of(indices.begin(), indices.end() - 1, [&](Id id) {
@@ -63,7 +63,7 @@ bool Emitter::reads_by_lane(const ir::Op& load) const {
     return shape.empty() || (ir::is_constant(program_, shape.back(), extent) && extent == 1);
   });
   const bool is_gathered = bytes_of_pixel(load) > 0 && is_of_pixel && are_bounded && is_same_for_pixels(indices.back());
-  return !is_gathered && (moving > 1 || !are_places);
+  return !is_gathered && (moving > 1 || !are_coordinates);
 }
 
 bool Emitter::is_same_for_pixels(Id id) const {
@@ -72,7 +72,7 @@ bool Emitter::is_same_for_pixels(Id id) const {
   return shape.size() < 2 || (ir::is_constant(program_, shape[shape.size() - 2], extent) && extent == 1);
 }
 
-// Three or four, if what is read are pixels of so many bytes; else 0.
+// Three or four if the load reads pixels of that many bytes; otherwise 0.
 unsigned Emitter::bytes_of_pixel(const ir::Op& load) const {
   if (load.code != Code::load || load.type != ir::Type::u8) return 0;
   const std::vector<std::int64_t>& dims = program_.buffers[static_cast<std::size_t>(load.index)].dims;
@@ -80,7 +80,7 @@ unsigned Emitter::bytes_of_pixel(const ir::Op& load) const {
   return channels == pixel_bytes || channels == word_bytes ? static_cast<unsigned>(channels) : 0;
 }
 
-// A channel of pixels that are anywhere: each is read once, whole, for all channels. Null where it is not that.
+// One channel of pixels at arbitrary indices: each pixel is read once, for all channels. Null if it has another form.
 Value* Emitter::gathered_channel(Id id, const Point& point, const Source& source, std::span<const Lanes> indices) {
   const unsigned bytes = bytes_of_pixel(program_[id]);
   const auto* number =
@@ -92,60 +92,60 @@ Value* Emitter::gathered_channel(Id id, const Point& point, const Source& source
   const bool has_channels = row_from_end_ == 2 && point.back().is_uniform();
   Value* words = has_channels ? once_for_channels(id, point, gather) : gather();
   words = b_.CreateLShr(words, llvm::ConstantInt::get(words->getType(), 8 * number->getZExtValue()));
-  return b_.CreateTrunc(words, like(b_.getInt8Ty(), words));
+  return b_.CreateTrunc(words, math_.like(b_.getInt8Ty(), words));
 }
 
-// Of pixels along the lanes: what is the same for all channels of a point is remembered as that of no channel.
+// For pixels along the lanes: what is the same for all channels is remembered without a channel.
 Value* Emitter::once_for_channels(Id id, Point point, const std::function<Value*()>& compute) {
   point.back() = {};
   if (!is_known(id, {point})) known_insert(id, point, varying(compute()));
   return eval(id, point).base;
 }
 
-// Pixels of so many bytes, each in a word.
+// Pixels of `bytes` bytes, each in a word.
 Value* Emitter::gathered_words(const Source& source, Value* pixels, unsigned bytes) {
   llvm::Type* byte = b_.getInt8Ty();
-  Value* places = b_.CreateMul(pixels, llvm::ConstantInt::get(pixels->getType(), bytes));
-  const auto part = [&](llvm::Type* type, Value* place, unsigned first) {
-    Value* at = b_.CreateInBoundsGEP(byte, source.base, b_.CreateAdd(place, i64(first)));
+  Value* offsets = b_.CreateMul(pixels, llvm::ConstantInt::get(pixels->getType(), bytes));
+  const auto part = [&](llvm::Type* type, Value* offset, unsigned first) {
+    Value* at = b_.CreateInBoundsGEP(byte, source.base, b_.CreateAdd(offset, i64(first)));
     return b_.CreateZExt(b_.CreateAlignedLoad(type, at, llvm::Align(1)), b_.getInt32Ty());
   };
-  const auto word_at = [&](Value* place) {
-    if (bytes == word_bytes) return part(b_.getInt32Ty(), place, 0);
-    return b_.CreateOr(part(b_.getInt16Ty(), place, 0), b_.CreateShl(part(byte, place, 2), b_.getInt32(16)));
+  const auto word_at = [&](Value* offset) {
+    if (bytes == word_bytes) return part(b_.getInt32Ty(), offset, 0);
+    return b_.CreateOr(part(b_.getInt16Ty(), offset, 0), b_.CreateShl(part(byte, offset, 2), b_.getInt32(16)));
   };
-  auto* of_words = like(b_.getInt32Ty(), pixels);
+  auto* of_words = math_.like(b_.getInt32Ty(), pixels);
   if (host_.level == VectorLevel::avx512) {
-    Value* addresses = b_.CreateInBoundsGEP(byte, source.base, places);
+    Value* addresses = b_.CreateInBoundsGEP(byte, source.base, offsets);
     if (bytes == word_bytes) return b_.CreateMaskedGather(of_words, addresses, llvm::Align(1));
     // A word that begins at the last pixel would end beyond the buffer.
     Value* all = i64(1);
     for (Value* extent : source.present) all = b_.CreateMul(all, extent);
-    Value* is_before = b_.CreateICmpSLE(places, vector(uniform(b_.CreateSub(all, i64(word_bytes)))));
+    Value* is_before = b_.CreateICmpSLE(offsets, vector(uniform(b_.CreateSub(all, i64(word_bytes)))));
     Value* last = vector(uniform(word_at(b_.CreateSub(all, i64(pixel_bytes)))));
     return b_.CreateMaskedGather(of_words, addresses, llvm::Align(1), is_before, last);
   }
   Value* words = llvm::PoisonValue::get(of_words);
   for (int lane = 0; lane < lanes_; ++lane) {
-    Value* place = b_.CreateExtractElement(places, static_cast<std::uint64_t>(lane));
-    words = b_.CreateInsertElement(words, word_at(place), static_cast<std::uint64_t>(lane));
+    Value* offset = b_.CreateExtractElement(offsets, static_cast<std::uint64_t>(lane));
+    words = b_.CreateInsertElement(words, word_at(offset), static_cast<std::uint64_t>(lane));
   }
   return words;
 }
 
-// `channels` of one pixel, or of as many as there are lanes, one after the other in memory.
+// Stores the channels of one pixel, or of as many pixels as there are lanes, one pixel after the other.
 void Emitter::store_pixels(ir::Type type, const Lanes& first, std::span<const Lanes> channels) {
-  llvm::Type* element = memory_type(type);
+  llvm::Type* element = math_.memory_type(type);
   const llvm::Align align(element->getScalarSizeInBits() / 8);
   if (lanes_ == 1) {
     for (std::size_t c = 0; c < channels.size(); ++c) {
-      const Lanes at = add_places(first, uniform(i64(static_cast<std::int64_t>(c))));
+      const Lanes at = add_indices(first, uniform(i64(static_cast<std::int64_t>(c))));
       store_at(buffers_[0], type, at, channels[c], false);
     }
     return;
   }
   llvm::SmallVector<Value*, most_channels> planes;
-  for (const Lanes& channel : channels) planes.push_back(to_memory(type, vector(channel)));
+  for (const Lanes& channel : channels) planes.push_back(math_.to_memory(type, vector(channel)));
   Value* address = element_at(element, buffers_[0], first.base);
   const unsigned fit = host_.vector_bits / 32;
   const auto lanes = static_cast<unsigned>(lanes_);
@@ -158,7 +158,7 @@ void Emitter::store_pixels(ir::Type type, const Lanes& first, std::span<const La
     b_.CreateAlignedStore(all, address, align);
     return;
   }
-  // A pixel of bytes is a number: shifts are quicker than shuffles.
+  // A pixel of bytes is one integer: shifts are quicker than shuffles.
   const unsigned bits = planes.size() == 2 ? 16 : 32;
   auto* of_words = llvm::FixedVectorType::get(b_.getIntNTy(bits), lanes);
   Value* words = llvm::Constant::getNullValue(of_words);
@@ -177,7 +177,7 @@ void Emitter::store_pixels(ir::Type type, const Lanes& first, std::span<const La
   }
 }
 
-// The lower three bytes of each word of a register, together: first within 128 bits, then words.
+// Packs the lower three bytes of each word of a register: first within 128 bits, then by words.
 Value* Emitter::without_fourth_bytes(Value* words) {
   const unsigned bytes = host_.vector_bits / 8, words_of_lane = lane_bytes / word_bytes;
   llvm::SmallVector<int, 64> closer;
@@ -196,7 +196,7 @@ Value* Emitter::without_fourth_bytes(Value* words) {
   return b_.CreateShuffleVector(b_.CreateBitCast(close, words->getType()), used);
 }
 
-// Groups of three bytes as words whose fourth byte is 0. Null where the registers do not fit.
+// Loads groups of three bytes as words whose fourth byte is 0. Null if the registers do not fit.
 Value* Emitter::load_three_bytes(Value* address) {
   const unsigned bytes = host_.vector_bits / 8, fit = bytes / word_bytes, words_of_lane = lane_bytes / word_bytes;
   const auto lanes = static_cast<unsigned>(lanes_);
@@ -227,4 +227,4 @@ Value* Emitter::load_three_bytes(Value* address) {
   return llvm::concatenateVectors(b_, parts);
 }
 
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

@@ -8,14 +8,15 @@
 #include <map>
 #include <mutex>
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 
 namespace {
 
-// One for each kind of host: tests compile for lesser ones too.
+// One for each kind of host: tests also compile for older ones.
 const HostTarget& target_for(const Host& host) {
   static std::mutex mutex;
-  static auto& targets = *new std::map<std::string, HostTarget>;  // never destroyed: others may still use one at exit
+  static auto& targets =
+      *new std::map<std::string, HostTarget>;  // never destroyed: other threads may still use one at exit
   const std::scoped_lock lock(mutex);
   return targets.try_emplace(host.description, host).first->second;
 }
@@ -47,7 +48,7 @@ std::vector<std::byte> compile_object(const ir::Program& program, const Tiling& 
 
 }  // namespace
 
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu
 
-extern "C" __attribute__((visibility("default"))) const tessera::compile::Plugin tessera_llvm_plugin = {
-    tessera::compile::emitter_version, &tessera::compile::compile_object};
+extern "C" __attribute__((visibility("default"))) const tessera::compile::cpu::Plugin tessera_llvm_plugin = {
+    tessera::compile::emitter_version, &tessera::compile::cpu::compile_object};

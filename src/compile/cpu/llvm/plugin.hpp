@@ -10,31 +10,31 @@
 #include <string_view>
 #include <vector>
 
-// What the library asks of the compiler, which is a plugin: see compile.cpp.
-namespace tessera::compile {
+// The interface of the compiler, which is a plugin: see jit.cpp.
+namespace tessera::compile::cpu {
 
-// Receives what a step of the compilation made, if it was asked for: its name, and the text.
+// Shows what the compiler's steps made, if TESSERA_DUMP names them.
 struct Dump {
   std::function<bool(std::string_view step)> wants;
   std::function<void(std::string_view step, const std::string& text)> show;
 };
 
-// What is compiled of a program.
+// Which functions of a program are compiled.
 enum class Form {
-  plain,      // what every program needs
-  streaming,  // the kernel with non-temporal stores; only where the plain form says that there is one
+  plain,      // those that every program needs
+  streaming,  // the kernel with non-temporal stores; only if the plain form says that it exists
 };
 
-// An ELF object with the functions that emitter.hpp names. Any thread.
+// Returns an ELF object with the functions that emitter.hpp names. Any thread may call it.
 using CompileFunction = std::vector<std::byte>(const ir::Program& program, const Tiling& tiling, const Host& host,
                                                Form form, const Dump& dump);
 
 struct Plugin {
-  const char* version;  // of the emitter's sources: the library's must be the same
+  const char* version;  // a hash of the emitter's sources, which must equal the library's
   CompileFunction* compile;
 };
 
 // The one name that the plugin exports.
 inline constexpr const char* plugin_symbol = "tessera_llvm_plugin";
 
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

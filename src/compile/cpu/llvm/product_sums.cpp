@@ -1,4 +1,4 @@
-// Sums of products of 16-bit numbers and of bytes, as filters of u8 have them.
+// Sums of products of 16-bit numbers and of bytes, as in filters of u8.
 #include "compile/cpu/llvm/emitter.hpp"
 
 #include <algorithm>
@@ -9,14 +9,15 @@
 #include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/TargetParser/Triple.h>
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 
+using RegisterForms = ElementMath::RegisterForms;
 using ir::Code;
 using llvm::Value;
 
 namespace {
 
-// Whether two values are computed alike, from the same memory: nothing is stored between the loads of a sum.
+// Whether two values are computed in the same way from the same memory: nothing is stored between the loads of a sum.
 bool is_alike(const Value* a, const Value* b) {
   if (a == b) return true;
   const auto* first = llvm::dyn_cast<llvm::Instruction>(a);
@@ -27,12 +28,12 @@ bool is_alike(const Value* a, const Value* b) {
   return std::ranges::equal(first->operand_values(), second->operand_values(), is_alike);
 }
 
-// Memory that a vector was loaded from: so many elements after an address.
+// The memory that a vector was loaded from: `number` elements after an address.
 struct Loaded {
   const llvm::GetElementPtrInst* address = nullptr;
   std::int64_t number = 0;
 
-  // Whether addresses are known to be inside of a buffer does not matter.
+  // inbounds flags do not matter.
   bool is_along_with(const Loaded& other) const {
     return address->getSourceElementType() == other.address->getSourceElementType() &&
            std::ranges::equal(address->operand_values(), other.address->operand_values(), is_alike);
@@ -48,8 +49,8 @@ std::optional<Loaded> loaded_from(const Value* value) {
   return start ? Loaded{start, number->getSExtValue()} : Loaded{address, 0};
 }
 
-// The values that were loaded from neighbouring elements, an odd number of them, in their order; and the others. No
-// row: there are too few such, or too many others.
+// The values that were loaded from neighbouring elements, an odd number of them, in order; and the others. The row is
+// empty if there are too few of the former, or too many of the latter.
 struct Row {
   std::vector<std::size_t> row, others;
 
@@ -78,18 +79,18 @@ struct Row {
 
 }  // namespace
 
-// Sums of products, each of the same values, and of each sum the factor that a value has there, or null: 0. Factors are
-// in twice as many bits as values.
+// Several sums of products of the same values. Each sum has a factor for each value, or null for 0. Factors have twice
+// as many bits as values.
 //
-// Two products and their sum are one instruction of x86, of numbers side by side. Where a sum is that of neighbours in
-// memory, they are: the pairs from an element on are those of the results at even places, and of those at odd ones with
-// other factors. Else they are put side by side, the lower and upper halves of each 128 bits of two registers, so that
-// none goes further than that, which would take three times as long. Sums at several points have values in common, as
-// neighbouring rows of a blur have six of seven: those are put side by side once for all of them.
+// x86 has an instruction for two products and their sum, for numbers side by side. If a sum is over neighbours in
+// memory, they are side by side already: the pairs that begin at an element belong to the results at even indices, and
+// with other factors to those at odd ones. Otherwise the lower and upper halves of each 128 bits of two registers are
+// interleaved; moving them further would take three times as long. Sums at several points share values, as neighbouring
+// rows of a blur share six of seven: those are interleaved once for all sums.
 struct Emitter::PairedSums {
   RegisterForms multiply;
-  bool are_bytes = false;       // which are multiplied as numbers from -128 to 127
-  bool can_be_in_a_row = true;  // the results may be wanted apart, at even and odd places
+  bool are_bytes = false;       // multiplied by factors from -128 to 127
+  bool can_be_in_a_row = true;  // the results may come apart, at even and odd indices
   std::vector<Value*> values;
   std::vector<std::vector<Value*>> factors;  // by sum, by value
 
@@ -110,9 +111,9 @@ struct Emitter::PairedSums {
   bool is_in_a_row() const { return can_be_in_a_row && factors.size() == 1 && !Row(values).row.empty(); }
 };
 
-// Of each sum the results for the lanes of a register from `first` on: those at even and at odd places, or those of the
-// lower and upper halves of each 128 bits. They begin with a number, so that an instruction that multiplies and adds
-// does both for each pair.
+// For each sum, the results for the lanes of a register from `first` on: those at even and odd indices, or those of the
+// lower and upper halves of each 128 bits. The sums start with `number`, so that one instruction multiplies and adds
+// for each pair.
 std::vector<std::array<Value*, 2>> Emitter::paired_halves(const PairedSums& sums, unsigned first, Value* number) {
   const unsigned bits = sums.are_bytes ? 8 : 16, fit = host_.vector_bits / bits, lane = 128 / bits;
   auto* type = llvm::FixedVectorType::get(b_.getIntNTy(bits), fit);
@@ -132,7 +133,8 @@ std::vector<std::array<Value*, 2>> Emitter::paired_halves(const PairedSums& sums
       to = b_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_vpdpwssd_512, {}, {to, as_sums(pairs), as_sums(factors)});
       return;
     }
-    Value* products = instruction(sums.multiply, sums.are_bytes ? factors : pairs, sums.are_bytes ? pairs : factors);
+    Value* products =
+        math_.instruction(sums.multiply, sums.are_bytes ? factors : pairs, sums.are_bytes ? pairs : factors);
     to = b_.CreateAdd(to, products);
   };
   if (sums.is_in_a_row()) {
@@ -170,7 +172,7 @@ std::vector<std::array<Value*, 2>> Emitter::paired_halves(const PairedSums& sums
 
 // --- 16 bits
 
-// In 32 bits, of which the lower 16 are it.
+// Computed in 32 bits, of which the lower 16 are the result.
 Value* Emitter::factor_of(const Widths::ProductSum::Term& term) {
   if (term.weight == ir::none) {
     return b_.getInt32(static_cast<std::uint32_t>(term.is_negated ? -term.factor : term.factor));
@@ -179,9 +181,9 @@ Value* Emitter::factor_of(const Widths::ProductSum::Term& term) {
   return term.is_negated ? b_.CreateNeg(weight) : weight;
 }
 
-// Of 16-bit numbers, which the result is too.
+// For 16-bit values and results.
 Value* Emitter::product_sum(ir::Id id, const Widths::ProductSum& sum, std::span<Value* const> x) {
-  llvm::Type* wide = like(b_.getInt32Ty(), x[0]);
+  llvm::Type* wide = math_.like(b_.getInt32Ty(), x[0]);
   const auto number = [&](std::int64_t of) {
     return llvm::ConstantInt::get(wide, static_cast<std::uint64_t>(of), true);
   };
@@ -192,7 +194,7 @@ Value* Emitter::product_sum(ir::Id id, const Widths::ProductSum& sum, std::span<
     all = b_.CreateAdd(all, b_.CreateMul(resized(sum.terms[i].value, x[i], 32), factor));
   }
   const bool is_signed = widths().range(id).is_signed();
-  Value* result = shifted(Code::shr, is_signed, all, sum.shift);
+  Value* result = math_.shifted(Code::shr, is_signed, all, sum.shift);
   if (program_[id].code != Code::shr) {
     result = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, result, number(std::numeric_limits<std::int16_t>::min()));
     result = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, result, number(std::numeric_limits<std::int16_t>::max()));
@@ -216,14 +218,14 @@ std::optional<Emitter::Values> Emitter::paired_product_sums(ir::Id id, const std
                                            llvm::Intrinsic::x86_avx512_packusdw_512};
   const std::size_t points = operands[0].size();
   PairedSums sums(multiply, false, points);
-  sums.can_be_in_a_row = program_[id].code == Code::shr;  // no bounds, which packing sees to
+  sums.can_be_in_a_row = program_[id].code == Code::shr;  // no clamping, which packing would do
   for (std::size_t p = 0; p < points; ++p) {
     for (std::size_t i = 0; i < sum.terms.size(); ++i) {
       Value* factor = b_.CreateAnd(factor_of(sum.terms[i]), b_.getInt32(0xffff));
       sums.add(p, resized(sum.terms[i].value, vector(operands[i][p]), 16), factor);
     }
   }
-  // The number is the other half of a last pair, if there is one and it fits.
+  // The constant completes the last pair, if that has one value and the constant fits.
   const bool is_in_a_row = sums.is_in_a_row();
   const bool is_paired = !is_in_a_row && sums.values.size() % 2 == 1 &&
                          sum.number >= std::numeric_limits<std::int16_t>::min() &&
@@ -234,12 +236,12 @@ std::optional<Emitter::Values> Emitter::paired_product_sums(ir::Id id, const std
       sums.add(p, llvm::ConstantInt::get(type, 1), b_.getInt32(static_cast<std::uint16_t>(sum.number)));
     }
   }
-  // Of every two results one register has the first and the other the second, in 32 bits: both in 16.
+  // Combines the results at even and odd indices, of 32 bits in two registers, to 16 bits in one.
   const auto taken_together = [&](Value* even, Value* odd) {
     auto* type = llvm::FixedVectorType::get(b_.getInt16Ty(), fit);
-    even = shifted(Code::shr, is_signed, even, sum.shift);
-    odd = sum.shift <= 16 ? shifted(Code::shl, false, odd, 16 - sum.shift)
-                          : shifted(Code::shr, is_signed, odd, sum.shift - 16);
+    even = math_.shifted(Code::shr, is_signed, even, sum.shift);
+    odd = sum.shift <= 16 ? math_.shifted(Code::shl, false, odd, 16 - sum.shift)
+                          : math_.shifted(Code::shr, is_signed, odd, sum.shift - 16);
     llvm::SmallVector<int, 32> turns;
     for (unsigned i = 0; i < fit; ++i) turns.push_back(static_cast<int>(i + i % 2 * fit));
     return b_.CreateShuffleVector(b_.CreateBitCast(even, type), b_.CreateBitCast(odd, type), turns);
@@ -253,8 +255,8 @@ std::optional<Emitter::Values> Emitter::paired_product_sums(ir::Id id, const std
         results[p].push_back(taken_together(halves[p][0], halves[p][1]));
         continue;
       }
-      for (Value*& half : halves[p]) half = shifted(Code::shr, is_signed, half, sum.shift);
-      results[p].push_back(instruction(is_signed ? signed_pack : unsigned_pack, halves[p][0], halves[p][1]));
+      for (Value*& half : halves[p]) half = math_.shifted(Code::shr, is_signed, half, sum.shift);
+      results[p].push_back(math_.instruction(is_signed ? signed_pack : unsigned_pack, halves[p][0], halves[p][1]));
     }
   }
   Values packed;
@@ -268,15 +270,15 @@ bool Emitter::multiplies_bytes() const {
   return host_.level != VectorLevel::baseline && llvm::Triple(module_.getTargetTriple()).isX86();
 }
 
-// In 16 bits.
+// Computed in 16 bits.
 Value* Emitter::factor_of(const Widths::ByteSum::Term& term) {
   if (term.weight == ir::none) return b_.getInt16(static_cast<std::uint16_t>(term.factor));
   return resized(term.weight, scalar(term.weight), 16);
 }
 
-// The lower 16 bits of it.
+// Computes the lower 16 bits.
 Value* Emitter::byte_sum(const Widths::ByteSum& sum, std::span<Value* const> x) {
-  llvm::Type* half = like(b_.getInt16Ty(), x[0]);
+  llvm::Type* half = math_.like(b_.getInt16Ty(), x[0]);
   Value* all = llvm::ConstantInt::get(half, static_cast<std::uint16_t>(sum.number));
   for (std::size_t i = 0; i < x.size(); ++i) {
     Value* factor = factor_of(sum.terms[i]);
@@ -319,4 +321,4 @@ std::optional<Emitter::Values> Emitter::paired_byte_sums(ir::Id id, const std::v
   return results;
 }
 
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

@@ -1,11 +1,11 @@
-// Loads along the rows of a stage that may reach over the border of what they read: where on a row they surely do not.
+// Loads along the rows of a stage that may cross the border of what they read: the part of a row where they never do.
 #include "compile/cpu/llvm/emitter.hpp"
 #include "compile/cpu/llvm/scope.hpp"
 #include "compile/cpu/llvm/stage.hpp"
 
 #include <algorithm>
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 
 using ir::Code;
 using ir::Id;
@@ -13,9 +13,9 @@ using llvm::Value;
 
 namespace {
 
-// The counters that a place depends on.
-std::vector<Id> counters_of(const ir::Program& program, Id place) {
-  std::vector<Id> found, open = {place};
+// The loop counters that an index depends on.
+std::vector<Id> counters_of(const ir::Program& program, Id index) {
+  std::vector<Id> found, open = {index};
   std::vector<bool> seen(program.ops.size());
   while (!open.empty()) {
     const Id id = open.back();
@@ -28,12 +28,11 @@ std::vector<Id> counters_of(const ir::Program& program, Id place) {
   return found;
 }
 
-// Whether a place is a number times each of these counters, and something: then it is greatest and least at the ends of
-// their loops.
-bool is_linear_in(const ir::Program& program, Id place, const std::vector<Id>& counters) {
+// Whether an index is linear in each of these counters: then it is greatest and least at the ends of their loops.
+bool is_linear_in(const ir::Program& program, Id index, const std::vector<Id>& counters) {
   enum class Degree : std::uint8_t { none, linear, other };
   std::vector<Degree> degrees;
-  for (Id id = 0; id <= place; ++id) {
+  for (Id id = 0; id <= index; ++id) {
     const ir::Op& op = program[id];
     std::vector<Degree> of;
     of.reserve(op.operands.size());
@@ -50,7 +49,7 @@ bool is_linear_in(const ir::Program& program, Id place, const std::vector<Id>& c
 
 }  // namespace
 
-// The one axis of a load's buffer whose index goes along the rows of the load, and depends on nothing else; -1: none.
+// The one axis of a load's buffer whose index varies along the rows of the load, and only along them; -1: none.
 int Emitter::row_axis(const ir::Op& load) const {
   const auto is_one = [&](Id of) {
     std::int64_t value = 0;
@@ -63,7 +62,7 @@ int Emitter::row_axis(const ir::Op& load) const {
     const std::vector<Id>& shape = program_[index].shape;
     if (shape.size() < row_from_end_ || along_row(shape) != along_row(load.shape)) continue;
     const auto others = static_cast<std::size_t>(std::ranges::count_if(shape, is_one));
-    if (found >= 0 || others + 1 != shape.size() || !is_place(program_, index)) return -1;
+    if (found >= 0 || others + 1 != shape.size() || !is_coordinate(program_, index)) return -1;
     found = static_cast<int>(axis);
   }
   return found;
@@ -76,7 +75,8 @@ bool Emitter::is_row_load(Id id) const {
   return axis >= 0 && !is_inside(op, static_cast<std::size_t>(axis));
 }
 
-// Loads that may be over the border along a row, where that depends on the last coordinate of the stage's points alone.
+// Collects the loads that may cross the border along a row, depending on the last coordinate of the stage's points
+// alone.
 void Emitter::find_row_loads(Id root, Id extent, std::vector<Id>& found, std::vector<bool>& seen) const {
   std::vector<Id> open = {root};
   const auto add = [&](const std::vector<Id>& ids) { open.insert(open.end(), ids.rbegin(), ids.rend()); };
@@ -99,29 +99,29 @@ void Emitter::find_row_loads(Id root, Id extent, std::vector<Id>& found, std::ve
   }
 }
 
-// The counters of a place whose loops are still to come.
-std::vector<Id> Emitter::open_counters(Id place) const {
-  std::vector<Id> all = counters_of(program_, place);
+// The counters in an index whose loops are not open yet.
+std::vector<Id> Emitter::open_counters(Id index) const {
+  std::vector<Id> all = counters_of(program_, index);
   std::erase_if(all, [&](Id counter) { return is_known(counter, {Point{}}); });
   return all;
 }
 
-// Where a place begins along a row, with each of its open counters at either end of its loop; nothing if that does not
-// tell where it can be.
-std::optional<Emitter::Values> Emitter::extremes(Id place) {
+// The index at the beginning of a row, with each of its open counters at either end of its loop; nothing if these are
+// not its extremes.
+std::optional<Emitter::Values> Emitter::extremes(Id index) {
   constexpr std::size_t most_counters = 2;
-  const std::vector<Id> counters = open_counters(place);
+  const std::vector<Id> counters = open_counters(index);
   const auto count_of = [&](Id counter) {
     const Id loop = program_.regions[static_cast<std::size_t>(program_[counter].region)].loop;
     return program_[loop].operands[0];
   };
   const auto is_ahead = [&](Id counter) {
-    return is_place(program_, count_of(counter)) && open_counters(count_of(counter)).empty();
+    return is_coordinate(program_, count_of(counter)) && open_counters(count_of(counter)).empty();
   };
   if (counters.size() > most_counters || !std::ranges::all_of(counters, is_ahead) ||
-      (!counters.empty() && !is_linear_in(program_, place, counters)))
+      (!counters.empty() && !is_linear_in(program_, index, counters)))
     return std::nullopt;
-  Point point(program_[place].shape.size(), uniform(i64(0)));
+  Point point(program_[index].shape.size(), uniform(i64(0)));
   along_row(point) = {i64(0), i64(1), false};
   Values found;
   for (std::size_t ends = 0; ends < std::size_t{1} << counters.size(); ++ends) {
@@ -131,12 +131,12 @@ std::optional<Emitter::Values> Emitter::extremes(Id place) {
       Value* at = is_last ? b_.CreateSub(scalar(count_of(counters[i])), i64(1)) : i64(0);
       known_insert(counters[i], Point{}, uniform(at));
     }
-    found.push_back(eval(place, point));
+    found.push_back(eval(index, point));
   }
   return found;
 }
 
-// From where to where along a row those loads stay inside of their buffers; they are safe there.
+// The part of a row where those loads stay inside of their buffers, and need no checks.
 std::pair<Value*, Value*> Emitter::safe_range(const Stage& stage, const Points& rows, Value* extent) {
   Value* begin = i64(0);
   Value* end = extent;
@@ -158,22 +158,22 @@ std::pair<Value*, Value*> Emitter::safe_range(const Stage& stage, const Points& 
   for (Id id : loads) {
     const ir::Op& op = program_[id];
     const int axis = row_axis(op);
-    const Id place = ir::indices_of(op)[static_cast<std::size_t>(axis)];
-    const std::optional<Values> all = extremes(place);
+    const Id along = ir::indices_of(op)[static_cast<std::size_t>(axis)];
+    const std::optional<Values> all = extremes(along);
     const auto stride_of = [](const Lanes& index) -> std::int64_t {
       const auto* stride = llvm::dyn_cast_or_null<llvm::ConstantInt>(index.stride);
       return index.is_vector || !stride ? 0 : stride->getSExtValue();
     };
     if (!all || !std::ranges::all_of(*all, [&](const Lanes& index) { return stride_of(index) >= 1; })) continue;
     for (const Lanes& index : *all) {
-      // base + stride * j is inside from ceil(-base / stride) to ceil((extent - base) / stride); below 0 does not
-      // matter.
+      // base + stride * j is inside from ceil(-base / stride) to ceil((extent - base) / stride); a bound below 0 does
+      // not matter.
       const std::int64_t stride = stride_of(index);
       const auto steps = [&](Value* distance) {
         return stride == 1 ? distance : b_.CreateSDiv(b_.CreateAdd(distance, i64(stride - 1)), i64(stride));
       };
-      // Of a group that is loaded together all must be inside.
-      const std::int64_t which = which_of_group(place, stride);
+      // All elements of a group that is loaded together must be inside.
+      const std::int64_t which = which_of_group(along, stride);
       Value* first = b_.CreateSub(index.base, i64(which));
       Value* last = b_.CreateAdd(first, i64(stride - 1));
       Value* extent_along = source_of(op).extents[static_cast<std::size_t>(axis)];
@@ -191,4 +191,4 @@ std::pair<Value*, Value*> Emitter::safe_range(const Stage& stage, const Points& 
   return {begin, end};
 }
 
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

@@ -2,21 +2,21 @@
 #include "compile/cpu/llvm/emitter.hpp"
 #include "compile/cpu/llvm/scope.hpp"
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 
 using ir::Code;
 using ir::Id;
 using llvm::Value;
 
-// A long row is, in this order: the part of a vector up to where vectors are aligned, steps of several vectors abreast,
-// single vectors, and the part of a vector that is left. The parts are whole vectors too, the first and the last of the
-// row, of which the lanes that belong to others are hidden. A short row is steps, single vectors and elements one by
-// one from its beginning on: finding out where what begins took as long as all the rest, for rows of 16 floats.
+// A long row is reduced in this order: a partial vector up to the first aligned one, steps of several vectors side by
+// side, single vectors, and a partial vector at the end. The partial vectors are the first and the last whole vector of
+// the row, with the lanes that belong to others masked. A short row is reduced in steps, single vectors and single
+// elements from its beginning: computing where each part begins took as long as everything else for rows of 16 floats.
 //
-// Vectors that lie across two cache lines take twice the time: rows of 1000 floats were read at 87 GB/s on a core with
-// vectors of 64 bytes, and are at 130.
+// Vectors that cross a cache line take twice the time: rows of 1000 floats were read at 87 GB/s on a core with vectors
+// of 64 bytes, and are now read at 130.
 struct Emitter::RowReduction {
-  static constexpr int abreast = 4;
+  static constexpr int side_by_side = 4;
   static constexpr std::int64_t least_long = 32;  // vectors
 
   Emitter& e;
@@ -37,23 +37,23 @@ struct Emitter::RowReduction {
         row(first),
         length(of_length),
         lanes(e.i64(e.natural_lanes_)),
-        identity(e.identity_of(op)),
+        identity(e.math_.identity_of(op.code, type)),
         in_blocks(e.is_in_blocks(op, steps_from(e.i64(0)))) {}
 
-  Value* combined(Value* a, Value* b) { return e.combine(op.code, type, a, b); }
+  Value* combined(Value* a, Value* b) { return e.math_.combine(op.code, type, a, b); }
   Value* across_lanes(const Values& sums) {
     Value* sum = sums[0].base;
     for (std::size_t i = 1; i < sums.size(); ++i) sum = combined(sums[i].base, sum);
-    return e.across_lanes(op.code, type, sum);
+    return e.math_.across_lanes(op.code, type, sum);
   }
   Value* nothing() { return e.vector(e.uniform(identity)); }
-  // What becomes of values if a condition holds.
+  // Replaces values if a condition holds.
   Values if_so(Value* condition, const Values& values, const std::function<Values(const Values&)>& then) {
     return e.accumulate(e.b_.CreateZExt(condition, e.b_.getInt64Ty()), values,
                         [&](Value*, const Values& now) { return then(now); });
   }
 
-  // The operand's vectors from so many elements on.
+  // The operand's vectors that begin at these elements.
   Values vectors_at(std::span<Value* const> begins) {
     Points points;
     for (Value* begin : begins) {
@@ -65,7 +65,7 @@ struct Emitter::RowReduction {
     return values;
   }
 
-  // `count` times so many vectors abreast, from the element `from` on, added to what there is.
+  // Adds `count` steps of vectors side by side, beginning at the element `from`, to the sums.
   Values with_vectors(Value* from, Value* count, const Values& sums) {
     const auto each = static_cast<std::int64_t>(sums.size()) * e.natural_lanes_;
     return e.accumulate(count, sums, [&](Value* counter, const Values& now) {
@@ -81,10 +81,10 @@ struct Emitter::RowReduction {
     });
   }
 
-  // The lanes from `first` up to `end` of the vector that begins with the element `begin`.
+  // Adds the lanes from `first` up to `end` of the vector that begins with the element `begin`.
   Values with_part(Value* begin, Value* first, Value* end, const Values& sums) {
     auto& b = e.b_;
-    const auto in_bytes = [&](Value* value) { return b.CreateTrunc(value, e.like(b.getInt8Ty(), value)); };
+    const auto in_bytes = [&](Value* value) { return b.CreateTrunc(value, e.math_.like(b.getInt8Ty(), value)); };
     const auto everywhere = [&](Value* value) { return e.vector(e.uniform(in_bytes(value))); };
     Value* lane = in_bytes(e.vector({e.i64(0), e.i64(1), false}));
     Value* is_part = b.CreateAnd(b.CreateICmpUGE(lane, everywhere(first)), b.CreateICmpULT(lane, everywhere(end)));
@@ -92,8 +92,8 @@ struct Emitter::RowReduction {
     return {e.varying(combined(part, sums[0].base))};
   }
 
-  // What is read along the row, and where the row's first element is asked of it; null: there is no such load, or
-  // others are in the way.
+  // The load that reads along the row, and its point for the row's first element; null if there is no such load, or
+  // other ops are in between.
   const ir::Op* load_along(Point& start) {
     Id id = operand;
     start = row;
@@ -109,36 +109,36 @@ struct Emitter::RowReduction {
     return is_last ? &load : nullptr;
   }
 
-  // How many elements there are before the first aligned vector of it. By its place in the buffer, so that sums are the
-  // same wherever that is.
+  // The number of elements before its first aligned vector. By the index in the buffer, so that sums do not depend on
+  // the buffer's address.
   Value* elements_before_aligned(const ir::Op& load, const Point& start) {
     e.lanes_ = 1;
     Values indices;
     for (Id index : ir::indices_of(load)) indices.push_back(e.eval(index, e.operand_point(load, index, start)));
-    Value* place = e.place_of(e.source_of(load), indices).base;
+    Value* offset = e.element_offset(e.source_of(load), indices).base;
     e.lanes_ = e.natural_lanes_;
-    return e.b_.CreateAnd(e.b_.CreateNeg(place), e.i64(e.natural_lanes_ - 1));
+    return e.b_.CreateAnd(e.b_.CreateNeg(offset), e.i64(e.natural_lanes_ - 1));
   }
 
-  // Of the steps from the element `begin` on.
+  // The result of the steps that begin at the element `begin`.
   Values of_steps(Value* begin, Value* steps) {
     auto& b = e.b_;
-    const std::int64_t step = std::int64_t{abreast} * e.natural_lanes_;
+    const std::int64_t step = std::int64_t{side_by_side} * e.natural_lanes_;
     const auto block = [&](Value* first, Value* count) {
-      const Values none(abreast, e.varying(nothing()));
+      const Values none(side_by_side, e.varying(nothing()));
       Value* from = b.CreateAdd(begin, b.CreateMul(first, e.i64(step)));
       return Values{e.uniform(across_lanes(with_vectors(from, count, none)))};
     };
     return in_blocks ? e.sum_of_blocks(steps, {e.uniform(identity)}, block) : block(e.i64(0), steps);
   }
   Value* steps_from(Value* begin) {
-    return e.b_.CreateUDiv(e.b_.CreateSub(length, begin), e.i64(std::int64_t{abreast} * e.natural_lanes_));
+    return e.b_.CreateUDiv(e.b_.CreateSub(length, begin), e.i64(std::int64_t{side_by_side} * e.natural_lanes_));
   }
   Value* after_steps(Value* begin, Value* steps) {
-    return e.b_.CreateAdd(begin, e.b_.CreateMul(steps, e.i64(std::int64_t{abreast} * e.natural_lanes_)));
+    return e.b_.CreateAdd(begin, e.b_.CreateMul(steps, e.i64(std::int64_t{side_by_side} * e.natural_lanes_)));
   }
   Values with(Value* next, const Values& now) {
-    return {e.uniform(combined(in_blocks ? e.total_of(next) : next, now[0].base))};
+    return {e.uniform(combined(in_blocks ? e.math_.as_double(next) : next, now[0].base))};
   }
 
   Values of_long_row(Value* head);
@@ -185,7 +185,7 @@ Emitter::Values Emitter::RowReduction::of_short_row() {
   return all;
 }
 
-// A branch for each row, not a loop of one step or none: that took twice the time of a short row.
+// A branch for each row rather than a loop of at most one step, which doubled the time of a short row.
 Value* Emitter::RowReduction::of_either(const ir::Op& load, const Point& start) {
   auto& b = e.b_;
   auto* long_row = llvm::BasicBlock::Create(e.context_, "long", e.function_);
@@ -214,11 +214,11 @@ Emitter::Lanes Emitter::RowReduction::run() {
   const ir::Op* load = e.natural_lanes_ > 1 ? load_along(start) : nullptr;
   Value* all = load ? of_either(*load, start) : of_short_row()[0].base;
   e.lanes_ = 1;
-  return e.uniform(in_blocks ? e.b_.CreateFPCast(all, e.element_type(type)) : all);
+  return e.uniform(in_blocks ? e.b_.CreateFPCast(all, e.math_.element_type(type)) : all);
 }
 
 Emitter::Lanes Emitter::reduced_row(Id id, const Point& first, Value* length) {
   return RowReduction(*this, id, first, length).run();
 }
 
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

@@ -2,9 +2,10 @@
 
 #include <vector>
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 
-// While it lives, what is computed is forgotten at its end: code after it cannot see the block that is emitted in it.
+// Forgets at its end the values computed during its lifetime: code that follows cannot use values of the block that was
+// emitted in it.
 class Scope {
  public:
   template <class Known>
@@ -21,4 +22,4 @@ class Scope {
   void* known_;
 };
 
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

@@ -1,9 +1,9 @@
-// The scratch memory of a tile: what is kept of values, where, and for how long.
+// The scratch memory of a tile: where materialised values are stored, and for how long.
 #include "compile/cpu/llvm/emitter.hpp"
 
 #include <algorithm>
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 
 using ir::Code;
 using ir::Id;
@@ -15,7 +15,7 @@ constexpr std::int64_t scratch_alignment = 64;
 
 }  // namespace
 
-// An extent in a tile that is not cut short at the output's end, if it is a number; else 0.
+// An extent in a tile that is not clipped at the output's end, if it is constant; otherwise 0.
 std::int64_t Emitter::full_extent(Id extent) const {
   const ir::Op& op = program_[extent];
   std::int64_t number = 0;
@@ -26,9 +26,9 @@ std::int64_t Emitter::full_extent(Id extent) const {
   return a > 0 && b > 0 ? a + b : 0;
 }
 
-// How many elements apart the rows of a value are in scratch memory: where that is a number, whole cache lines, so that
-// no vector of a row lies across two of them; and an odd number of those, so that rows do not meet in the cache. Blur,
-// sharpen and grayscale as one took 3 % less time, sharpen alone 2 %, a blur alone as long.
+// The distance between the rows of a value in scratch memory. If it is constant it is whole cache lines, so that no
+// vector of a row crosses one; and an odd number of them, so that rows map to different cache sets. Blur, sharpen and
+// grayscale fused took 3 % less time, sharpen alone 2 %, a blur alone the same.
 std::vector<Value*> Emitter::scratch_extents(Id id) {
   std::vector<Value*> extents = extents_of(id);
   const std::vector<Id>& shape = program_[id].shape;
@@ -58,26 +58,26 @@ std::vector<Id> Emitter::read_by(const std::vector<Id>& stage) const {
   return found;
 }
 
-// Which values share a place, in the order of the places. A value whose last reader is done leaves its place to one of
-// the same size, else to any: the channels of an image go through the same memory one after the other, which stays in
-// the caches. Blur, sharpen and grayscale as one took 2 % less time.
+// Which values share a slot of scratch memory. After its last reader a value leaves its slot to one of the same size,
+// or else to any: the channels of an image use the same memory one after the other, which stays in the caches. Blur,
+// sharpen and grayscale fused took 2 % less time.
 //
-// What loops of stages carry has places of its own, two for each value, and there nothing is shared.
-std::vector<std::vector<Id>> Emitter::scratch_places() const {
-  std::vector<std::vector<Id>> places;
+// Values carried by loops of stages have two slots each, which are not shared.
+std::vector<std::vector<Id>> Emitter::scratch_slots() const {
+  std::vector<std::vector<Id>> slots;
   bool has_loop_of_stages = false;
   for (std::size_t id = 0; id < program_.ops.size(); ++id) {
     const ir::Op& op = program_.ops[id];
     if (!analysis_.is_live[id] || op.code != Code::loop || analysis_.is_inline_loop[id]) continue;
     has_loop_of_stages = true;
     const auto& arguments = program_.regions[static_cast<std::size_t>(op.index)].arguments;
-    for (std::size_t j = 1; j < arguments.size(); ++j) places.insert(places.end(), 2, {arguments[j]});
+    for (std::size_t j = 1; j < arguments.size(); ++j) slots.insert(slots.end(), 2, {arguments[j]});
   }
   if (has_loop_of_stages) {
     for (std::size_t id = 0; id < program_.ops.size(); ++id) {
-      if (analysis_.is_live[id] && is_own_stage(static_cast<Id>(id))) places.push_back({static_cast<Id>(id)});
+      if (analysis_.is_live[id] && is_own_stage(static_cast<Id>(id))) slots.push_back({static_cast<Id>(id)});
     }
-    return places;
+    return slots;
   }
   const std::vector<std::vector<Id>> stages = stages_of(0);
   std::map<Id, std::size_t> last_reader;
@@ -90,38 +90,38 @@ std::vector<std::vector<Id>> Emitter::scratch_places() const {
   };
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
     for (Id id : stages[stage]) {
-      const auto is_free = [&](const std::vector<Id>& place) {
-        const auto last = last_reader.find(place.back());
-        return std::ranges::find(stages[stage], place.back()) == stages[stage].end() &&
+      const auto is_free = [&](const std::vector<Id>& slot) {
+        const auto last = last_reader.find(slot.back());
+        return std::ranges::find(stages[stage], slot.back()) == stages[stage].end() &&
                (last == last_reader.end() || last->second < stage);
       };
-      const auto fits = [&](const std::vector<Id>& place) { return is_free(place) && is_as_large(place.back(), id); };
-      auto place = std::ranges::find_if(places, fits);
-      if (place == places.end()) place = std::ranges::find_if(places, is_free);
-      if (place == places.end()) place = places.insert(place, std::vector<Id>{});
-      place->push_back(id);
+      const auto fits = [&](const std::vector<Id>& slot) { return is_free(slot) && is_as_large(slot.back(), id); };
+      auto slot = std::ranges::find_if(slots, fits);
+      if (slot == slots.end()) slot = std::ranges::find_if(slots, is_free);
+      if (slot == slots.end()) slot = slots.insert(slot, std::vector<Id>{});
+      slot->push_back(id);
     }
   }
-  return places;
+  return slots;
 }
 
-Value* Emitter::bytes_of_place(const std::vector<Id>& place) {
+Value* Emitter::bytes_of_slot(const std::vector<Id>& slot) {
   Value* bytes = nullptr;
-  for (const Id id : place) {
+  for (const Id id : slot) {
     Value* more = scratch_bytes(id);
     bytes = bytes && bytes != more ? b_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, bytes, more) : more;
   }
   return bytes;
 }
 
-void Emitter::place_scratch() {
+void Emitter::allocate_scratch() {
   Value* begin = scratch_;
   scratch_of_.clear();
-  for (const std::vector<Id>& place : scratch_places()) {
-    for (Id id : place) {
+  for (const std::vector<Id>& slot : scratch_slots()) {
+    for (Id id : slot) {
       if (!scratch_of_.try_emplace(id, begin).second) spare_of_[id] = begin;
     }
-    begin = b_.CreateGEP(b_.getInt8Ty(), begin, bytes_of_place(place));
+    begin = b_.CreateGEP(b_.getInt8Ty(), begin, bytes_of_slot(slot));
   }
 }
 
@@ -136,8 +136,8 @@ void Emitter::emit_scratch_function() {
     blocks_.push_back(i64(0));
   }
   Value* bytes = i64(0);
-  for (const std::vector<Id>& place : scratch_places()) bytes = b_.CreateAdd(bytes, bytes_of_place(place));
+  for (const std::vector<Id>& slot : scratch_slots()) bytes = b_.CreateAdd(bytes, bytes_of_slot(slot));
   b_.CreateRet(bytes);
 }
 
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

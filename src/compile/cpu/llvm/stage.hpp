@@ -2,21 +2,21 @@
 
 #include "compile/cpu/llvm/emitter.hpp"
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 
-// A loop nest: what is computed (`root`, at the nest's own points), and what to do at some points: `body`, or else
-// `compute`, and `keep` with each value.
+// A loop nest over the points of `root`. At some points at a time it runs `body`, or else `compute`, and `keep` with
+// each of the values.
 struct Emitter::Stage {
   ir::Id root = ir::none;
-  std::vector<ir::Id> others = {};  // that are computed along with it
+  std::vector<ir::Id> others = {};  // values that are computed together with it
   std::function<void(const Points&)> body = nullptr;
   std::function<Values(const Points&)> compute = nullptr;
   std::function<void(const Point&, const Lanes&)> keep = nullptr;
-  int vectors = 1;   // at a time along the last axis
-  int rows = 1;      // at a time along the one before it
-  int channels = 0;  // not 0: so many are all of the last axis, and lanes go along the one before it
+  int vectors = 1;   // computed at a time along the last axis
+  int rows = 1;      // computed at a time along the axis before it
+  int channels = 0;  // not 0: the extent of the last axis; lanes then lie along the axis before it
   std::function<llvm::Value*(const Point&)> alignment = nullptr;  // elements until stores are aligned
-  bool can_repeat = false;                                        // computing a point twice gives the same
+  bool can_repeat = false;                                        // a point may be computed twice
 
   void run(const Points& points) const {
     if (body) return body(points);
@@ -25,4 +25,4 @@ struct Emitter::Stage {
   }
 };
 
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

@@ -23,11 +23,12 @@
 #include <llvm/Transforms/Scalar/LoopPassManager.h>
 #include <llvm/Transforms/Scalar/SimplifyCFG.h>
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 
 namespace {
 
-// All features of the host, those it lacks too: the processor's name alone promises what a virtual machine may mask.
+// All features of the host, including those it lacks: a virtual machine may mask features that the processor's name
+// implies.
 std::string host_features() {
   std::vector<std::string> features;
   for (const auto& [name, enabled] : llvm::sys::getHostCPUFeatures()) {
@@ -52,7 +53,7 @@ const char* level_cpu(VectorLevel level) {
   return "generic";
 }
 
-// Keeps LLVM from ending the process at an error, and remembers the first.
+// Keeps LLVM from exiting at an error, and stores the first one.
 struct Errors : llvm::DiagnosticHandler {
   explicit Errors(std::string& first) : first_(first) {}
 
@@ -69,9 +70,9 @@ struct Errors : llvm::DiagnosticHandler {
   std::string& first_;
 };
 
-// A pass that takes multiply-and-add instructions (vpdpwssd) apart where their results seem to come sooner that way, at
-// the cost of twice the instructions: filters of u8, which have plenty of independent sums, ran 11 % slower. It would
-// only reorder sums of integers otherwise.
+// Disables a pass that splits multiply-and-add instructions (vpdpwssd) to shorten chains, at the cost of twice the
+// instructions: filters of u8, which have plenty of independent sums, ran 11 % slower. Otherwise the pass only reorders
+// sums of integers.
 void keep_sums_of_products() {
   const auto& options = llvm::cl::getRegisteredOptions();
   if (const auto found = options.find("x86-machine-combiner"); found != options.end()) {
@@ -79,10 +80,10 @@ void keep_sums_of_products() {
   }
 }
 
-// What is worth its time on vector code that comes as it should be: common values, constants, addresses, invariants.
-// Value numbering (GVN) and a second InstCombine shorten kernels with stages: layer_norm by a fifth of its
-// instructions, softmax by a twentieth; layer_norm, gaussian_blur and resize ran 2 to 4 % faster. Of the 7 ms that an
-// element-wise kernel takes they are too little to be measured.
+// The passes that pay on code that is vectorised already: common values, constants, addresses, invariants. Value
+// numbering (GVN) and a second InstCombine shorten kernels with stages: layer_norm by a fifth of its instructions,
+// softmax by a twentieth; layer_norm, gaussian_blur and resize ran 2 to 4 % faster. Their share of the 7 ms that
+// compiling an element-wise kernel takes is too small to measure.
 void clean_up(llvm::Module& module, llvm::TargetMachine& machine) {
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;
@@ -119,7 +120,7 @@ HostTarget::HostTarget(const Host& host) : host_(host) {
 
   std::string error;
   target_ = llvm::TargetRegistry::lookupTarget(triple_, error);
-  if (!target_) throw Error(Errc::internal, "LLVM has no compiler for this machine: " + error);
+  if (!target_) throw Error(Errc::internal, "LLVM cannot compile for this machine: " + error);
   std::unique_ptr<llvm::TargetMachine> machine = take_machine();
   data_layout_ = machine->createDataLayout().getStringRepresentation();
   give_back(std::move(machine));
@@ -146,7 +147,7 @@ std::unique_ptr<llvm::TargetMachine> HostTarget::take_machine() const {
   std::unique_ptr<llvm::TargetMachine> machine(
       target_->createTargetMachine(triple_, cpu_, features_, llvm::TargetOptions(), llvm::Reloc::PIC_,
                                    llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default, /*JIT=*/false));
-  if (!machine) throw Error(Errc::internal, "LLVM has no compiler for " + cpu_);
+  if (!machine) throw Error(Errc::internal, "LLVM cannot compile for " + cpu_);
   return machine;
 }
 
@@ -158,7 +159,7 @@ void HostTarget::give_back(std::unique_ptr<llvm::TargetMachine> machine) const {
 llvm::SmallVector<char, 0> HostTarget::emit(llvm::Module& module, llvm::CodeGenFileType type) const {
   std::string error;
   llvm::raw_string_ostream wrong(error);
-  if (llvm::verifyModule(module, &wrong)) throw Error(Errc::internal, "wrong LLVM module: " + error);
+  if (llvm::verifyModule(module, &wrong)) throw Error(Errc::internal, "invalid LLVM module: " + error);
 
   const std::string width = std::to_string(host_.vector_bits);
   for (llvm::Function& function : module) {
@@ -198,4 +199,4 @@ std::string HostTarget::assembly(std::unique_ptr<llvm::Module> module) const {
   return {text.begin(), text.end()};
 }
 
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 
-// Turns LLVM modules into object code for the processor this process runs on. Any number of threads may compile at the
-// same time, each with modules of its own context.
+// Compiles LLVM modules to object code for the processor that this process runs on. Any number of threads may compile
+// at the same time, each with its own LLVM context.
 class HostTarget {
  public:
   explicit HostTarget(const Host& host);
@@ -24,18 +24,18 @@ class HostTarget {
   // Processor, features and version of LLVM, for people and logs.
   const std::string& describe() const noexcept { return description_; }
 
-  // Gives a module its target and data layout; before anything is put into it.
+  // Sets the target and data layout of a module that is still empty.
   void prepare(llvm::Module& module) const;
 
-  // An ELF object with all functions of the module. The module is expected in SSA form with vectors of its own choice:
-  // it is cleaned up, not vectorised. A module that is wrong, or that LLVM cannot compile, is an Error.
+  // An ELF object with all functions of the module, which must use vectors already: it is cleaned up, not vectorised.
+  // Throws an Error if the module is invalid or LLVM cannot compile it.
   std::vector<std::byte> compile(std::unique_ptr<llvm::Module> module) const;
 
-  // The same as assembly, to look at.
+  // The same as assembly text.
   std::string assembly(std::unique_ptr<llvm::Module> module) const;
 
  private:
-  // Machines are not for several threads at once and not free to make: those not in use wait in idle_.
+  // A TargetMachine serves one thread at a time and is expensive to create: unused ones wait in idle_.
   std::unique_ptr<llvm::TargetMachine> take_machine() const;
   void give_back(std::unique_ptr<llvm::TargetMachine> machine) const;
   llvm::SmallVector<char, 0> emit(llvm::Module& module, llvm::CodeGenFileType type) const;
@@ -51,4 +51,4 @@ class HostTarget {
   mutable std::vector<std::unique_ptr<llvm::TargetMachine>> idle_;
 };
 
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

@@ -10,13 +10,14 @@
 #include <llvm/IR/Module.h>
 #include <string>
 
-// The polynomials are minimax ones (Remez's algorithm) for the error that counts in their place. Products that must be
-// exact have a constant with zeros at its end, so that they are exact with and without fused multiply-add.
+// The polynomials are minimax polynomials (Remez algorithm) for the error that matters where they are used. Products
+// that must be exact have a constant with trailing zero bits, so that they are exact with and without fused
+// multiply-add.
 //
-// Where whole numbers are needed, adding 2^23 or 2^52 rounds to one and leaves it in the low bits: the instructions for
-// it are missing before SSE4.1, and LLVM would call functions instead.
+// To round to an integer, 2^23 or 2^52 is added, which leaves the integer in the low bits: rounding instructions are
+// missing before SSE4.1, and LLVM would call functions instead.
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 
 namespace {
 
@@ -24,12 +25,12 @@ using llvm::Value;
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// What is particular to a type of numbers.
+// The parameters of a floating-point type.
 struct Format {
   unsigned mantissa;        // bits of it
   std::uint64_t bias;       // of the exponent
   std::uint64_t half_root;  // the bits of sqrt(1/2)
-  double whole;             // from here to twice as much, all numbers are whole
+  double whole;             // from here to twice as much, all numbers are integers
   double smallest;          // normal number
   double widen;             // times this, every subnormal number is normal
   double widen_log2;
@@ -39,13 +40,13 @@ constexpr Format f64_format = {52, 1023, 0x3fe6a09e667f3bcd, 0x1p52, 0x1p-1022, 
 
 struct Emitter;
 
-// A number under construction: arithmetic with it emits instructions.
+// A value whose arithmetic emits instructions.
 struct Real {
   const Emitter* emitter;
   Value* value;
 };
 
-// A number as the sum of two, the second below the last place of the first.
+// A number as the sum of two; the second is less than an ulp of the first.
 struct Pair {
   Real high;
   Real low;
@@ -167,13 +168,13 @@ Real shrink(const Emitter& narrow, Real x) { return narrow.real(narrow.ir.Create
 
 // ---- floor, ceil, round
 
-// The whole number next to a >= 0, the even one of two; of a < 2^23 or 2^52.
+// The integer nearest to a, halves to even; for 0 <= a < 2^23 or 2^52.
 Real nearest_whole(Real a) {
   const double whole = a.emitter->format.whole;
   return (a + whole) - whole;
 }
 
-// What is whole already, and NaN, stays as it is; so does the sign, of zeros too.
+// Integers and NaN stay as they are; so does the sign, also of zeros.
 Real unless_whole(Real x, Real result) { return select(abs(x) < x.emitter->format.whole, copy_sign(result, x), x); }
 
 Real one_if(const Emitter& e, Value* condition) { return select(condition, 1, e.number(0)); }
@@ -278,7 +279,7 @@ struct Angle {
 
 constexpr double largest_angle = 0x1p45;
 
-// x less multiples of pi/2, of which three doubles are known: enough for every double to 2^45.
+// x minus a multiple of pi/2, which is given as three doubles: enough for every double up to 2^45.
 Angle reduce(Real x) {
   constexpr double shift = 0x1.8p52;
   const Real shifted = fma(x, 0.63661977236758134308, shift);
@@ -339,7 +340,7 @@ Real sin_plus(Real x, unsigned quarters) {
   return e.from_bits(e.ir.CreateXor(e.bits(result), sign));
 }
 
-// The function of every lane by the C library. Out of the way of those who call it, who hardly ever do.
+// Calls the C library for each lane. In a separate block, since it hardly ever happens.
 llvm::Function* by_library(const Emitter& e, const std::string& function) {
   llvm::IRBuilderBase& ir = e.ir;
   llvm::Module& module = *ir.GetInsertBlock()->getModule();
@@ -390,7 +391,7 @@ llvm::Function* by_library(const Emitter& e, const std::string& function) {
   return made;
 }
 
-// The result, but for angles for which too little of pi is known here.
+// The result, except for angles that need more digits of pi.
 Real unless_large(Real x, Real result, const std::string& function) {
   const Emitter& e = *x.emitter;
   llvm::IRBuilderBase& ir = e.ir;
@@ -429,7 +430,7 @@ Real tanh_of(Real x) {
   return copy_sign(select(is_small, a, e.number(1)) + quotient, x);
 }
 
-// Near 0 a polynomial, beyond 1 - exp(-p) where p is a polynomial for the logarithm of 1 - erf.
+// Near 0 a polynomial; further out 1 - exp(-p), where p approximates the logarithm of 1 - erf.
 Real erf_of(Real x) {
   const Emitter& e = *x.emitter;
   const Real a = at_most(abs(x), e.is_f32 ? 4 : 6);  // 1 from there on
@@ -524,10 +525,10 @@ Real pow_of(Real x, Real y) {
   const Emitter& e = *x.emitter;
   const Real size = abs(x);
   const Real exponent = abs(y);
-  const Real bounded = at_least(at_most(y, 0x1p65), -0x1p65);  // more changes nothing, and could overflow
+  const Real bounded = at_least(at_most(y, 0x1p65), -0x1p65);  // larger exponents change nothing, and could overflow
   Real result = e.is_f32 ? pow_f32(size, bounded) : pow_f64(size, bounded);
 
-  // 0 and infinity to the power of y: one of them again.
+  // 0 and infinity to the power of y are 0 or infinity.
   Value* const is_zero = size == 0;
   Value* const is_edge = e.ir.CreateOr(is_zero, size == infinity);
   Value* const to_zero = e.ir.CreateXor(is_zero, y < 0);
@@ -539,7 +540,7 @@ Real pow_of(Real x, Real y) {
   result = select(is_root, std::numeric_limits<double>::quiet_NaN(), result);
   result = select(y_odd, copy_sign(result, x), result);
 
-  // NaN comes out as NaN, except here.
+  // NaN gives NaN, except here.
   result = select(e.ir.CreateFCmpUNO(x.value, y.value), std::numeric_limits<double>::quiet_NaN(), result);
   return select(e.ir.CreateOr(y == 0, x == 1), 1, result);
 }
@@ -595,4 +596,4 @@ Value* VectorMath::rsqrt(Value* x) const {
   return emit(builder_, has_fma_, x, [](Real r) { return 1 / r.emitter->call(llvm::Intrinsic::sqrt, {r.value}); });
 }
 
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

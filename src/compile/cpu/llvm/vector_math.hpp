@@ -2,20 +2,20 @@
 
 #include <llvm/IR/IRBuilder.h>
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 
-// Emits the functions of <cmath> as straight vector code: no calls, no branches, no tables, but for sin and cos of
-// |x| >= 2^45, which are left to the C library lane by lane. Arguments are float, double or fixed vectors of them;
-// results have the same type. The builder's fast-math flags are left out: every step counts.
+// Emits the functions of <cmath> as straight-line vector code without calls, branches or tables, except for sin and cos
+// of |x| >= 2^45, which call the C library lane by lane. Arguments are float, double or fixed vectors of them; results
+// have the same type. The builder's fast-math flags are not used: every rounding matters.
 //
 // Results are within 2 ulp of the true value, subnormal ones too, and within 4 ulp for pow. Infinities, NaNs, signed
-// zeros and numbers beyond the range give what std:: gives.
+// zeros and numbers out of range give the same results as std::.
 class VectorMath {
  public:
-  // has_fma: the target multiplies and adds in one instruction. Without it the same holds, with more instructions.
+  // has_fma: the target has fused multiply-add. Without it the results are as good, with more instructions.
   VectorMath(llvm::IRBuilderBase& builder, bool has_fma) : builder_(builder), has_fma_(has_fma) {}
 
-  // For targets without an instruction; exact. round: halves away from zero.
+  // For targets without such an instruction; exact. round: halves away from zero.
   llvm::Value* floor(llvm::Value* x) const;
   llvm::Value* ceil(llvm::Value* x) const;
   llvm::Value* round(llvm::Value* x) const;
@@ -34,4 +34,4 @@ class VectorMath {
   bool has_fma_;
 };
 
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

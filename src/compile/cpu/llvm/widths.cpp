@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 
 using ir::Code;
 using ir::Id;
@@ -14,10 +14,10 @@ using ir::Type;
 
 namespace {
 
-constexpr int half_bits = 16;  // processors compute in no fewer, but for u8 as such
+constexpr int half_bits = 16;  // the narrowest arithmetic, apart from u8 itself
 constexpr Range half_word = {0, 65535};
 constexpr Range signed_half_word = {-32768, 32767};
-// Two products of such and of numbers from -128 to 127 are in 16 bits, whatever they are.
+// The sum of two products of such a factor and a number from -128 to 127 always fits in 16 bits.
 constexpr Range small_factor = {0, 127};
 
 bool moves_points(Code code) {
@@ -31,18 +31,18 @@ bool is_conversion(Code code) { return code == Code::convert || code == Code::ne
 
 Widths::Widths(const ir::Program& program, const std::vector<bool>& is_live, const std::vector<bool>& is_materialised,
                bool multiplies_bytes)
-    : ranges(find_ranges(program)),
+    : ranges(ir::find_ranges(program)),
       bits(program.ops.size()),
       program_(program),
       is_materialised_(is_materialised),
       multiplies_bytes_(multiplies_bytes) {
-  // Who asks comes after whom it asks.
-  std::vector<int> asked(program.ops.size());
-  asked[static_cast<std::size_t>(program.body().ops.back())] = ir::bits_of(program.buffers.front().type);
+  // Users come after their operands.
+  std::vector<int> required(program.ops.size());
+  required[static_cast<std::size_t>(program.body().ops.back())] = ir::bits_of(program.buffers.front().type);
   for (std::size_t id = program.ops.size(); id-- > 0;) {
-    if (!is_live[id] || asked[id] == 0) continue;
-    bits[id] = computed_bits(static_cast<Id>(id), asked[id]);
-    ask_operands(static_cast<Id>(id), asked);
+    if (!is_live[id] || required[id] == 0) continue;
+    bits[id] = computed_bits(static_cast<Id>(id), required[id]);
+    require_of_operands(static_cast<Id>(id), required);
   }
   for (std::size_t id = 0; id < program.ops.size(); ++id) {
     if (bits[id] != 0 && passes_on(static_cast<Id>(id))) {
@@ -69,7 +69,7 @@ Range Widths::range_of_operands(const Op& op) const {
   return all;
 }
 
-// Bits for every number that it can be.
+// Enough bits for the whole range.
 int Widths::whole(Id id) const {
   return std::min(ir::bits_of(program_[id].type), std::max(half_bits, bits_for(range(id))));
 }
@@ -144,8 +144,7 @@ Widths::Average Widths::average(Id id) const {
   return fits && is_narrow(a) && is_narrow(b) ? Average{a, b} : Average{};
 }
 
-// What a value is but for bounds that are those of 16 bits: where numbers are packed to 16 bits they hold by
-// themselves.
+// The value below a clamp to the range of 16 bits: packing to 16 bits saturates anyway.
 Id Widths::without_bounds(Id id) const {
   for (const auto& [code, bound] : {std::pair{Code::min, signed_half_word.high}, {Code::max, signed_half_word.low}}) {
     const Op& op = program_[id];
@@ -157,7 +156,7 @@ Id Widths::without_bounds(Id id) const {
   return id;
 }
 
-// Adds what a value is the sum of, or the opposite of it; false if it is of another form.
+// Adds the terms of a value, or subtracts them; false if it has another form.
 bool Widths::add_to(ProductSum& sum, Id id, bool is_negated) const {
   constexpr std::size_t most_terms = 256;
   const Op& op = program_[id];
@@ -207,9 +206,9 @@ Id Widths::without_conversions(Id id) const {
   return id;
 }
 
-// Adds what a value is the sum of, times a factor; false if it is of another form.
+// Adds the terms of a value, multiplied by a factor; false if it has another form.
 bool Widths::add_to(ByteSum& sum, Id id, const ByteSum::Term& factor) const {
-  constexpr int most_ops = 1024;  // a long chain is looked through from each of its links
+  constexpr int most_ops = 1024;  // a long chain is visited from each of its links
   if (++sum.ops > most_ops) return false;
   const bool is_single = factor.weight == ir::none && factor.factor == 1 && factor.offset == 0;
   std::int64_t number = 0;
@@ -282,7 +281,7 @@ std::vector<Id> Widths::operands_of(Id id) const {
   return program_[id].operands;
 }
 
-int Widths::computed_bits(Id id, int asked) const {
+int Widths::computed_bits(Id id, int required) const {
   const Op& op = program_[id];
   const int most = ir::bits_of(op.type);
   if (ir::is_comparison(op.code)) {
@@ -292,7 +291,7 @@ int Widths::computed_bits(Id id, int asked) const {
   }
   if (!is_narrow(id)) return most;
   const auto at_least = [&](int wanted) { return std::min(most, std::max(half_bits, wanted)); };
-  if (keeps_lower_bits(op)) return at_least(std::min(bits_for(range(id)), asked));
+  if (keeps_lower_bits(op)) return at_least(std::min(bits_for(range(id)), required));
   switch (op.code) {
     case Code::shr:
       if (high_product(id).a != ir::none) return half_bits;
@@ -317,36 +316,36 @@ int Widths::computed_bits(Id id, int asked) const {
   }
 }
 
-void Widths::ask_operands(Id id, std::vector<int>& asked) const {
+void Widths::require_of_operands(Id id, std::vector<int>& required) const {
   const Op& op = program_[id];
-  const auto ask = [&](Id of, int wanted) {
-    int& now = asked[static_cast<std::size_t>(of)];
+  const auto require = [&](Id of, int wanted) {
+    int& now = required[static_cast<std::size_t>(of)];
     now = std::max(now, wanted);
   };
-  for (const Id extent : op.shape) ask(extent, ir::bits_of(Type::s64));
+  for (const Id extent : op.shape) require(extent, ir::bits_of(Type::s64));
   if (op.code == Code::loop) {
-    for (const Id result : program_.regions[static_cast<std::size_t>(op.index)].results) ask(result, whole(result));
+    for (const Id result : program_.regions[static_cast<std::size_t>(op.index)].results) require(result, whole(result));
   }
   if (const HighProduct product = high_product(id); product.a != ir::none) {
-    ask(product.a, half_bits);
-    if (product.b != ir::none) ask(product.b, half_bits);
+    require(product.a, half_bits);
+    if (product.b != ir::none) require(product.b, half_bits);
     return;
   }
   if (const Average of = average(id); of.a != ir::none) {
-    ask(of.a, half_bits);
-    return ask(of.b, half_bits);
+    require(of.a, half_bits);
+    return require(of.b, half_bits);
   }
   if (const ProductSum sum = product_sum(id); !sum.terms.empty()) {
     for (const ProductSum::Term& term : sum.terms) {
-      ask(term.value, half_bits);
-      if (term.weight != ir::none) ask(term.weight, whole(term.weight));
+      require(term.value, half_bits);
+      if (term.weight != ir::none) require(term.weight, whole(term.weight));
     }
     return;
   }
   if (const ByteSum sum = byte_sum(id); !sum.terms.empty()) {
     for (const ByteSum::Term& term : sum.terms) {
-      ask(term.value, ir::bits_of(Type::u8));
-      if (term.weight != ir::none) ask(term.weight, whole(term.weight));
+      require(term.value, ir::bits_of(Type::u8));
+      if (term.weight != ir::none) require(term.weight, whole(term.weight));
     }
     return;
   }
@@ -354,13 +353,13 @@ void Widths::ask_operands(Id id, std::vector<int>& asked) const {
     const Id operand = op.operands[i];
     const bool is_operand_narrow = ir::is_integer(program_[operand].type);
     if (i == 0 && passes_on(id)) {
-      ask(operand, asked[static_cast<std::size_t>(id)]);
+      require(operand, required[static_cast<std::size_t>(id)]);
     } else if (is_operand_narrow && is_narrow(id) && keeps_lower_bits(op)) {
-      ask(operand, bits[static_cast<std::size_t>(id)]);
+      require(operand, bits[static_cast<std::size_t>(id)]);
     } else {
-      ask(operand, whole(operand));
+      require(operand, whole(operand));
     }
   }
 }
 
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

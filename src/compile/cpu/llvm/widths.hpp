@@ -1,28 +1,33 @@
 #pragma once
 
-#include "compile/cpu/llvm/range.hpp"
 #include "ir/ir.hpp"
+#include "ir/ranges.hpp"
 
 #include <vector>
 
-namespace tessera::compile {
+namespace tessera::compile::cpu {
 
-// In how many bits integers are computed: as few as their ranges and their users need, never more than their types
-// have. Fewer bits are more lanes, and less memory for what is materialised.
+using ir::bits_for;
+using ir::join;
+using ir::Range;
+using ir::range_of;
+
+// How many bits each integer is computed in: as few as its range and its users need, never more than its type has.
+// Fewer bits mean more lanes, and less memory for materialised values.
 //
-// A sum, difference, product and the like are right in their lower bits if those of the operands are: they are computed
-// in no more bits than anybody asks of them. Others (shifts to the right, comparisons, minimum) need their operands
-// whole. s64, which are places as a rule, and values of rank 0 keep the bits of their types.
+// The lower bits of a sum, difference, product and the like only depend on the lower bits of the operands: they are
+// computed in no more bits than their users need. Other operations (right shifts, comparisons, minimum) need all bits
+// of their operands. s64, which are mostly indices, and values of rank 0 are computed in the bits of their types.
 struct Widths {
   // multiplies_bytes: the processor has instructions for sums of products of bytes.
   Widths(const ir::Program& program, const std::vector<bool>& is_live, const std::vector<bool>& is_materialised,
          bool multiplies_bytes);
 
   std::vector<Range> ranges;
-  std::vector<int> bits;  // by value; of a comparison, those that its operands are compared in. 0: nobody asks for it
+  std::vector<int> bits;  // by value; for a comparison, those of its operands. 0: the value is unused
 
-  // (a * c) >> k as the upper half of a 16-bit product: of a and of the number c << (16 - k), or for k = 16 of any a
-  // and b of 16 bits. a none: it is something else.
+  // (a * c) >> k as the upper half of a 16-bit product: of a and the constant c << (16 - k), or for k = 16 of any a and
+  // b of 16 bits. a is none: it has another form.
   struct HighProduct {
     ir::Id a = ir::none;
     ir::Id b = ir::none;  // none: the constant
@@ -36,12 +41,12 @@ struct Widths {
     ir::Id b = ir::none;
   };
   Average average(ir::Id id) const;
-  // (a * 9798 + b * w - … + number) >> k of which only the sum needs 32 bits: processors multiply and add pairs of 16
-  // bits. The result may be bounded, to what 16 bits hold. No terms: it is something else.
+  // (a * 9798 + b * w - … + number) >> k, of which only the sum needs 32 bits: processors multiply and add pairs of 16
+  // bits. The result may be clamped to 16 bits. No terms: it has another form.
   struct ProductSum {
     struct Term {
       ir::Id value = ir::none;
-      ir::Id weight = ir::none;  // of rank 0; none: the number
+      ir::Id weight = ir::none;  // of rank 0; none: the factor
       std::int64_t factor = 1;
       bool is_negated = false;
     };
@@ -50,25 +55,25 @@ struct Widths {
     std::int64_t shift = 0;
   };
   ProductSum product_sum(ir::Id id) const;
-  // (a - 128) * v + (b - 128) * w + … + number of u8, of which the lower 16 bits are wanted, each factor at most 127:
-  // processors multiply and add pairs of bytes, of which some have a sign. No terms: it is something else.
+  // (a - 128) * v + (b - 128) * w + … + number, with u8 values and factors of at most 127, of which the lower 16 bits
+  // are needed: processors multiply and add pairs of bytes, one of which is signed. No terms: it has another form.
   struct ByteSum {
     struct Term {
       ir::Id value = ir::none;   // u8
-      ir::Id weight = ir::none;  // of rank 0; none: the number
+      ir::Id weight = ir::none;  // of rank 0; none: the factor
       std::int64_t factor = 1;
-      std::int64_t offset = 0;  // is added to the value before that
+      std::int64_t offset = 0;  // is added to the value first
     };
     std::vector<Term> terms;
     std::int64_t number = 0;
     ir::Id root = ir::none;
-    int ops = 0;  // that were looked at
+    int ops = 0;  // visited so far
   };
   ByteSum byte_sum(ir::Id id) const;
-  // What is asked when an element-wise value is computed: its operands, or of such a form what it comes down to.
+  // The values that an element-wise value is computed from: its operands, or those of the form above that it has.
   std::vector<ir::Id> operands_of(ir::Id id) const;
 
-  // Whether a value is its operand, bit for bit: moved, or of another type that holds all its numbers.
+  // Whether a value is its operand bit for bit: moved, or converted to a type that holds all its numbers.
   bool passes_on(ir::Id id) const;
   // Whether it may have fewer bits than its type.
   bool is_narrow(ir::Id id) const;
@@ -81,8 +86,8 @@ struct Widths {
   bool add_to(ProductSum& sum, ir::Id id, bool is_negated) const;
   ir::Id without_conversions(ir::Id id) const;
   bool add_to(ByteSum& sum, ir::Id id, const ByteSum::Term& factor) const;
-  int computed_bits(ir::Id id, int asked) const;
-  void ask_operands(ir::Id id, std::vector<int>& asked) const;
+  int computed_bits(ir::Id id, int required) const;
+  void require_of_operands(ir::Id id, std::vector<int>& required) const;
   bool is_shift_by_constant(const ir::Op& op) const;
   bool keeps_lower_bits(const ir::Op& op) const;
 
@@ -91,4 +96,4 @@ struct Widths {
   bool multiplies_bytes_;
 };
 
-}  // namespace tessera::compile
+}  // namespace tessera::compile::cpu

@@ -6,7 +6,7 @@
 #include <memory>
 #include <spirv-tools/libspirv.hpp>
 
-namespace tessera::compile::glsl {
+namespace tessera::compile::gpu::glsl {
 
 namespace {
 
@@ -50,14 +50,14 @@ void compile(const Request& request, Result& result) {
     result.error = glslang_shader_get_info_log(shader.get());
     return;
   }
-  // After the shader, so that it goes first: it refers to it.
+  // Declared after the shader, so that it is destroyed first: it refers to the shader.
   const std::unique_ptr<glslang_program_t, Delete> program(glslang_program_create());
   glslang_program_add_shader(program.get(), shader.get());
   if (!glslang_program_link(program.get(), input.messages)) {
     result.error = glslang_program_get_info_log(program.get());
     return;
   }
-  // Drivers optimize by themselves: doing it twice would cost more than it gains.
+  // Drivers optimise anyway: doing it twice would cost more than it gains.
   glslang_spv_options_t options{};
   options.disable_optimizer = true;
   glslang_program_SPIRV_generate_with_options(program.get(), GLSLANG_STAGE_COMPUTE, &options);
@@ -73,9 +73,9 @@ void compile(const Request& request, Result& result) {
 
 }  // namespace
 
-}  // namespace tessera::compile::glsl
+}  // namespace tessera::compile::gpu::glsl
 
-extern "C" __attribute__((visibility("default"))) void tessera_glsl_1(const tessera::compile::glsl::Request& request,
-                                                                      tessera::compile::glsl::Result& result) {
-  tessera::compile::glsl::compile(request, result);
+extern "C" __attribute__((visibility("default"))) void tessera_glsl_1(
+    const tessera::compile::gpu::glsl::Request& request, tessera::compile::gpu::glsl::Result& result) {
+  tessera::compile::gpu::glsl::compile(request, result);
 }

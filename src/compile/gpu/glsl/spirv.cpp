@@ -15,18 +15,18 @@
 #include <span>
 #include <string_view>
 
-namespace tessera::compile {
+namespace tessera::compile::gpu::glsl {
 
 namespace {
 
-// Goes up when other SPIR-V is made of the same text.
+// Increases when the same text compiles to different SPIR-V.
 constexpr std::string_view format = "spirv 1\n";
 constexpr std::uint32_t spirv_magic = 0x07230203;
 
 // Null if there is none.
-glsl::Function* plugin() {
-  static glsl::Function* const opened = []() -> glsl::Function* {
-    // As the compiler for the CPU is looked for: see jit.cpp.
+Function* plugin() {
+  static Function* const opened = []() -> Function* {
+    // Searched for like the CPU's compiler: see jit.cpp.
     std::string file = "libtessera_glsl.so";
     if (const char* folder = std::getenv("TESSERA_PLUGIN_DIR")) file = std::string(folder) + "/" + file;
     void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -35,18 +35,18 @@ glsl::Function* plugin() {
       if (why.find("cannot open shared object file") != std::string::npos) return nullptr;
       throw Error(Errc::internal, "the shader compiler plugin cannot be used: " + why);
     }
-    auto* found = reinterpret_cast<glsl::Function*>(dlsym(handle, glsl::plugin_symbol));
+    auto* found = reinterpret_cast<Function*>(dlsym(handle, plugin_symbol));
     if (!found) {
       throw Error(Errc::internal, "the shader compiler plugin " + file + " is of another version than this library");
     }
-    Inside::close_at_exit();
+    CompilerExitGuard::close_at_exit();
     return found;
   }();
   return opened;
 }
 
 DiskCache& disk_cache() {
-  static DiskCache& cache = *new DiskCache;  // never destroyed: workers may still compile while the process ends
+  static DiskCache& cache = *new DiskCache;  // never destroyed: workers may still compile while the process exits
   return cache;
 }
 
@@ -77,10 +77,10 @@ std::vector<std::uint32_t> spirv(const std::string& source, const std::string& n
   if (!is_validated) {
     if (auto words = find(key)) return *std::move(words);
   }
-  glsl::Result result;
+  Result result;
   {
-    const Inside inside;
-    glsl::Function* compile = plugin();
+    const CompilerExitGuard guard;
+    Function* compile = plugin();
     if (!compile) {
       throw Error(Errc::unsupported,
                   core::text("[", name, "] cannot be compiled for Vulkan: there is no libtessera_glsl.so"));
@@ -95,4 +95,4 @@ std::vector<std::uint32_t> spirv(const std::string& source, const std::string& n
   return std::move(result.words);
 }
 
-}  // namespace tessera::compile
+}  // namespace tessera::compile::gpu::glsl

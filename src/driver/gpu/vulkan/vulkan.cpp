@@ -82,7 +82,7 @@ class Vulkan final : public Api {
   }
 
   std::unique_ptr<Module> compile(const compile::gpu::Kernel& kernel, const std::string& name) override {
-    const std::vector<std::uint32_t> words = compile::spirv(kernel.source, name);
+    const std::vector<std::uint32_t> words = compile::gpu::glsl::spirv(kernel.source, name);
     auto made = std::make_unique<Kernel>(device_, kernel, words, pipelines_.handle());
     pipelines_.note_new();
     return made;
