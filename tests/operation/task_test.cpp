@@ -176,14 +176,14 @@ TEST(Task, An_exception_comes_to_whoever_awaits) {
 TEST(Task, Runs_once) {
   Task<int> task = give(1);
   EXPECT_EQ(sync_wait(std::move(task)), 1);
-  expect_error(Errc::invalid_argument, "used already", [&] { sync_wait(std::move(task)); });
-  expect_error(Errc::invalid_argument, "used already", [&] { spawn(std::move(task)); });
+  expect_error(Errc::invalid_argument, "already consumed", [&] { sync_wait(std::move(task)); });
+  expect_error(Errc::invalid_argument, "already consumed", [&] { spawn(std::move(task)); });
   const auto twice = []() -> Task<int> {
     Task<int> inner = give(2);
     const int first = co_await std::move(inner);
     co_return first + co_await std::move(inner);
   };
-  expect_error(Errc::invalid_argument, "used already", [&] { sync_wait(twice()); });
+  expect_error(Errc::invalid_argument, "already consumed", [&] { sync_wait(twice()); });
 }
 
 TEST(Task, A_million_awaits_need_no_stack) {
