@@ -102,4 +102,27 @@ class CallBatch {
   std::size_t numbered_ = 0;
 };
 
+inline RecordedCall& CallBatch::next_call() {
+  if (call_count_ == calls_.size()) calls_.emplace_back();
+  RecordedCall& call = calls_[call_count_];
+  call.uses.clear();
+  return call;
+}
+
+inline void CallBatch::add_next_call() {
+  const RecordedCall& call = calls_[call_count_];
+  for (std::size_t i = 1; i < call.uses.size(); ++i) {
+    Operand& input = operands[call.uses[i].operand];
+    input.is_read = true;
+    input.is_read_first = input.is_read_first || input.writer == no_index;
+    input.last_use = call_count_;
+  }
+  // Kernels write all of their output, so an earlier write that nobody has read can be dropped.
+  Operand& output = operands[call.uses[0].operand];
+  if (output.writer != no_index && !output.is_read) calls_[output.writer].kernel = nullptr;
+  output.last_use = call_count_;
+  output.writer = call_count_++;
+  output.is_read = false;
+}
+
 }  // namespace tessera::detail::operation
