@@ -139,8 +139,8 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
   Spawned<T> submit_on(const Stream& stream) &&;
   // co_await, in a coroutine of any type: runs the operation and returns its value, or throws its failure. The
   // coroutine continues on the thread that finished the work, or without suspending if the work was tiny. In a Task,
-  // the task's stop token cancels the operation. Destroying the coroutine while it waits cancels it too. (g++ 12
-  // destroys the captures of lambdas in an awaited expression twice then: name the operation first, then co_await
+  // the task's stop token cancels the operation. Destroying the coroutine while it waits cancels it too. (In that case
+  // g++ 12 destroys the captures of lambdas in the awaited expression twice: name the operation first, then co_await
   // std::move(operation).)
   detail::OperationAwaiter<T, detail::Anywhere> operator co_await() && { return {detail::NodePtr(take_node()), {}}; }
   // co_await operation.on(executor): always continues on the executor. An executor is one of Asio's, has execute(f) or
@@ -162,8 +162,8 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
 
   // --- Tensors ---
 
-  // Splits the output into tiles for a kernel that writes it: Tensor<E> to Partitioned<E>. Throws what
-  // Tensor::partition throws. unpartition() is the inverse.
+  // Splits the tensor into tiles for a kernel that writes it: Tensor<E> to Partitioned<E>. Fails as Tensor::partition
+  // does. unpartition() is the inverse.
   auto partition(const Shape& tile) && {
     static_assert(requires(T tensor) { std::move(tensor).partition(tile); }, "partition() needs an owned Tensor");
     return std::move(*this).transform([tile](T tensor) { return std::move(tensor).partition(tile); });
@@ -172,7 +172,7 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
     static_assert(requires(T tensor) { std::move(tensor).unpartition(); }, "unpartition() needs a Partitioned tensor");
     return std::move(*this).transform([](T tensor) { return std::move(tensor).unpartition(); });
   }
-  // The same elements with another shape. Errc::shape_mismatch if the number of elements differs.
+  // The same elements with another shape. Fails with Errc::shape_mismatch if the number of elements differs.
   auto reshape(const Shape& shape) && {
     static_assert(requires(T tensor) { std::move(tensor).reshape(shape); }, "reshape() needs an owned Tensor");
     return std::move(*this).transform([shape](T tensor) { return std::move(tensor).reshape(shape); });
@@ -234,7 +234,8 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
   // have written a tensor yet when the function gets it; everything that uses the tensor runs after that. The function
   // should only compose. An exception from it is the operation's failure.
   //
-  //   auto y = ones<float>({8}).then([](Tensor<float> x) { return zip(empty<float>({8}), std::move(x)).apply("neg");
+  //   auto y = ones<float>({8}).then([](Tensor<float> x) {
+  //     return zip(empty<float>({8}), std::move(x)).apply("neg");
   //   });
   template <class F>
   auto then(F function) && {

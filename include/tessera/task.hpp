@@ -334,7 +334,7 @@ Spawned<T> spawn(Task<T>&& task, std::stop_token stop = {}) {
 // Runs a task, on this thread until it first suspends, and blocks until it finishes. Returns its value or throws its
 // exception. The stop token stops the task: the operation that it awaits is cancelled, and throws in the task.
 //
-//   float value = sync_wait(first(tensor));
+//   float x = sync_wait(first(tensor));
 template <class T>
 T sync_wait(Task<T>&& given, std::stop_token stop = {}) {
   given.handle();
