@@ -1,7 +1,7 @@
 #pragma once
 
-#include <tessera/detail/operation_inner.hpp>
-#include <tessera/detail/operation_parts.hpp>
+#include <tessera/detail/operation_inner_nodes.hpp>
+#include <tessera/detail/operation_nodes.hpp>
 #include <tessera/device_operation.hpp>
 #include <tessera/error.hpp>
 
@@ -10,11 +10,14 @@
 #include <utility>
 #include <vector>
 
-// One operation of several: for operation.hpp.
+// Several operations as one. Included by operation.hpp.
 namespace tessera {
 
-// Several operations as one, with a std::tuple of their values; what is no operation is value(it), and one without a
-// value has std::monostate in its place. They may run at the same time.
+// A std::tuple of the values of several operations, which may run at the same time. An argument that is not an
+// operation is taken as value(argument); an operation without a value contributes std::monostate. Fails with the
+// earliest failure of any of them; work that has not started by then is dropped.
+//
+//   auto [z, x] = zip(zeros<float>({8}), std::move(tensor)).apply("relu").unzip();
 template <class... Op>
 auto zip(Op&&... operations) {
   using Tuple = std::tuple<detail::OperationValue<Op>...>;
@@ -22,32 +25,36 @@ auto zip(Op&&... operations) {
       detail::TypedNodePtr<Tuple>(new detail::ZipNode<detail::OperationValue<Op>...>(std::forward<Op>(operations)...)));
 }
 
-// The values of all, in a std::vector; void if they have none.
+// A std::vector of the values of all operations, or void if they have none. Fails as zip does.
+//
+//   std::vector<std::vector<float>> all = when_all(std::move(operations)).sync();
 template <class T>
-DeviceOperation<detail::AllOf<T>> when_all(std::vector<DeviceOperation<T>>&& operations) {
-  auto node = std::make_unique<detail::AllNode<T>>();
+DeviceOperation<detail::WhenAllResult<T>> when_all(std::vector<DeviceOperation<T>>&& operations) {
+  auto node = std::make_unique<detail::WhenAllNode<T>>();
   for (DeviceOperation<T>& operation : operations) node->add(operation.take_node());
-  return DeviceOperation<detail::AllOf<T>>(detail::TypedNodePtr<detail::AllOf<T>>(node.release()));
+  return DeviceOperation<detail::WhenAllResult<T>>(detail::TypedNodePtr<detail::WhenAllResult<T>>(node.release()));
 }
 template <class T>
-DeviceOperation<detail::AllOf<T>> when_all(const std::vector<DeviceOperation<T>>&) {
-  static_assert(detail::never<T>, "operations are used up: write when_all(std::move(operations))");
+DeviceOperation<detail::WhenAllResult<T>> when_all(const std::vector<DeviceOperation<T>>&) {
+  static_assert(detail::never<T>, "when_all() consumes the operations: write when_all(std::move(operations))");
 }
 
-// The first that completes: its index and its value, in a std::pair; the index alone if they have none. The others are
-// cancelled, and have stopped when this is over; one that fails is passed over, and if all do, the failure is that of
-// the first in the list. Errc::invalid_argument for an empty list.
+// The first operation that completes: a std::pair of its index and value, or just the index if it has no value. The
+// others are cancelled, and have stopped when this finishes. Failures are ignored unless all operations fail; then the
+// failure is that of operation 0. Errc::invalid_argument for an empty list.
+//
+//   auto [index, value] = when_any(std::move(operations)).sync();
 template <class T>
-DeviceOperation<detail::FirstOf<T>> when_any(std::vector<DeviceOperation<T>>&& operations) {
-  if (operations.empty()) throw Error(Errc::invalid_argument, "[when_any] got no operations");
-  auto node = std::make_unique<detail::AnyNode<T>>();
+DeviceOperation<detail::WhenAnyResult<T>> when_any(std::vector<DeviceOperation<T>>&& operations) {
+  if (operations.empty()) throw Error(Errc::invalid_argument, "[when_any] the list of operations is empty");
+  auto node = std::make_unique<detail::WhenAnyNode<T>>();
   for (DeviceOperation<T>& operation : operations) node->add(operation.take_node());
-  using First = detail::FirstOf<T>;
+  using First = detail::WhenAnyResult<T>;
   return DeviceOperation<First>(detail::TypedNodePtr<First>(node.release()));
 }
 template <class T>
-DeviceOperation<detail::FirstOf<T>> when_any(const std::vector<DeviceOperation<T>>&) {
-  static_assert(detail::never<T>, "operations are used up: write when_any(std::move(operations))");
+DeviceOperation<detail::WhenAnyResult<T>> when_any(const std::vector<DeviceOperation<T>>&) {
+  static_assert(detail::never<T>, "when_any() consumes the operations: write when_any(std::move(operations))");
 }
 
 }  // namespace tessera

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <tessera/combinators.hpp>
-#include <tessera/detail/operation_kernel.hpp>
+#include <tessera/detail/operation_kernel_nodes.hpp>
 #include <tessera/device_operation.hpp>
 #include <tessera/shape.hpp>
 #include <tessera/tile.hpp>
@@ -10,24 +10,28 @@
 #include <tuple>
 #include <utility>
 
-// Kernels that are called with operations: for operation.hpp.
+// Kernels as functions of operations: kernel(operations...). Included by operation.hpp.
 namespace tessera {
 
+// The result of kernel(operations...): an operation whose value is the tensor that the kernel writes. Arguments are
+// operations, tasks and values, one for each parameter, as for DeviceOperation::apply.
+//
+//   auto z = add(zeros<float>({8}), ones<float>({8}), ones<float>({8})).to_host().sync();
 template <class Tuple, class... Param>
 class [[nodiscard]] KernelOperation
-    : public DeviceOperation<std::tuple_element_t<detail::output_of<Param...>(), Tuple>> {
+    : public DeviceOperation<std::tuple_element_t<detail::output_index<Param...>(), Tuple>> {
  public:
-  using Output = std::tuple_element_t<detail::output_of<Param...>(), Tuple>;
+  using Output = std::tuple_element_t<detail::output_index<Param...>(), Tuple>;
   using DeviceOperation<Output>::DeviceOperation;
 
-  // All of the values, as operations of their own.
+  // All arguments of the kernel, as DeviceOperation::unzip returns them.
   auto unzip() && {
     const detail::TypedNodePtr<Output> node = this->take_node();
     return DeviceOperation<Tuple>(static_cast<detail::KernelNode<Tuple, Param...>&>(*node).take_all()).unzip();
   }
   template <class Operation = KernelOperation>
   auto unzip() & {
-    static_assert(detail::never<Operation>, "an operation is used up: write std::move(operation).unzip(...)");
+    static_assert(detail::never<Operation>, "this consumes the operation: write std::move(operation).unzip(...)");
   }
 };
 
@@ -41,7 +45,7 @@ auto call_kernel(const tile::KernelOf<Param...>& kernel, std::unique_ptr<const S
   if constexpr (fits) {
     using Called = KernelOperation<Tuple, Param...>;
     return Called(TypedNodePtr<typename Called::Output>(
-        new KernelNode<Tuple, Param...>(known(kernel), std::move(grid), std::forward<Op>(operations)...)));
+        new KernelNode<Tuple, Param...>(known_kernel(kernel), std::move(grid), std::forward<Op>(operations)...)));
   } else {
     return zip(std::forward<Op>(operations)...);
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <tessera/detail/export.hpp>
+#include <tessera/detail/operation_nodes.hpp>
 #include <tessera/device_operation.hpp>
 #include <tessera/shape.hpp>
 #include <tessera/tensor.hpp>
@@ -11,10 +12,12 @@
 #include <utility>
 #include <vector>
 
-// Where operations begin: for operation.hpp.
+// Operations that depend on no other operation. Included by operation.hpp.
+//
+// The memory is allocated when the operation runs: it fails with Errc::out_of_memory if there is none.
 namespace tessera {
 
-// Sources. Each is a tensor that the device makes: of ones, zeros, a value, any contents.
+// A tensor filled with `value`.
 template <Element T>
 DeviceOperation<Tensor<T>> full(const Shape& shape, T value) {
   return DeviceOperation<Tensor<T>>(
@@ -28,11 +31,12 @@ template <Element T>
 DeviceOperation<Tensor<T>> ones(const Shape& shape) {
   return full<T>(shape, T{1});
 }
+// A tensor with undefined contents, for a kernel to overwrite.
 template <Element T>
 DeviceOperation<Tensor<T>> empty(const Shape& shape) {
   return DeviceOperation<Tensor<T>>(detail::TypedNodePtr<Tensor<T>>(new detail::EmptyNode<T>(shape)));
 }
-// start, start + step, … : so many.
+// `count` elements: start, start + step, start + 2 * step, ...
 template <Element T>
 DeviceOperation<Tensor<T>> arange(std::int64_t count, T start = T{0}, T step = T{1}) {
   return DeviceOperation<Tensor<T>>(detail::TypedNodePtr<Tensor<T>>(
@@ -43,8 +47,8 @@ namespace detail {
 TESSERA_API std::int64_t next_seed() noexcept;
 }
 
-// Random numbers: the same for the same seed, on every device. Without one each operation has a new seed, counted from
-// the start of the program, so that a program that does the same gets the same.
+// Normally distributed random numbers. A seed determines them, on every device. Without one, each operation gets a new
+// seed, counted from the start of the process, so that repeating a program repeats its numbers.
 template <Element T>
   requires std::floating_point<T>
 DeviceOperation<Tensor<T>> randn(const Shape& shape, T mean = T{0}, T deviation = T{1},
@@ -52,20 +56,23 @@ DeviceOperation<Tensor<T>> randn(const Shape& shape, T mean = T{0}, T deviation 
   return DeviceOperation<Tensor<T>>(detail::TypedNodePtr<Tensor<T>>(
       new detail::SourceNode<T>("randn", shape, {{"seed", seed}, {"mean", mean}, {"std", deviation}})));
 }
+// Uniformly distributed random numbers in [min, max), with seeds as for randn.
 template <Element T>
   requires std::floating_point<T>
-DeviceOperation<Tensor<T>> uniform(const Shape& shape, T least = T{0}, T end = T{1},
+DeviceOperation<Tensor<T>> uniform(const Shape& shape, T min = T{0}, T max = T{1},
                                    std::int64_t seed = detail::next_seed()) {
   return DeviceOperation<Tensor<T>>(detail::TypedNodePtr<Tensor<T>>(
-      new detail::SourceNode<T>("uniform", shape, {{"seed", seed}, {"min", least}, {"max", end}})));
+      new detail::SourceNode<T>("uniform", shape, {{"seed", seed}, {"min", min}, {"max", max}})));
 }
 
 namespace detail {
 TESSERA_API void check_value_count(std::size_t count, const Shape& shape);
 }
 
-// With values of the host's, which are copied when the operation runs. Errc::count_mismatch if the shape has another
-// number of elements; without a shape it is a vector.
+// A tensor with a copy of host values, made when the operation runs. Without a shape it has one axis. Throws
+// Errc::count_mismatch if the shape has another number of elements.
+//
+//   auto x = from_host<float>({1, 2, 3, 4}, {2, 2});
 template <Element T>
 DeviceOperation<Tensor<T>> from_host(std::vector<T> values, const Shape& shape) {
   detail::check_value_count(values.size(), shape);
@@ -78,10 +85,12 @@ DeviceOperation<Tensor<T>> from_host(std::vector<T> values) {
   return from_host(std::move(values), shape);
 }
 
-// An operation that has its value: a tensor, a shared one, a number, anything.
+// An operation whose value exists already: a tensor, a shared tensor, a number, any other value.
+//
+//   std::vector<float> host = value(std::move(tensor)).to_host().sync();
 template <class T>
 DeviceOperation<detail::OperationValue<T>> value(T&& given) {
-  static_assert(!detail::is_operation<std::remove_cvref_t<T>>, "it is an operation already");
+  static_assert(!detail::is_operation<std::remove_cvref_t<T>>, "value() takes a value: this is an operation already");
   using Given = detail::OperationValue<T>;
   return DeviceOperation<Given>(
       detail::TypedNodePtr<Given>(new detail::ValueNode<Given>(std::in_place, std::forward<T>(given))));

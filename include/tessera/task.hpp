@@ -1,6 +1,9 @@
 #pragma once
 
 #include <tessera/detail/export.hpp>
+#include <tessera/detail/operation_evaluator.hpp>
+#include <tessera/detail/operation_node.hpp>
+#include <tessera/detail/operation_task.hpp>
 #include <tessera/operation.hpp>
 
 #include <atomic>
@@ -20,14 +23,14 @@ class Task;
 
 namespace detail {
 
-// Resumes a coroutine from another one, `from`, that is suspended or ended then. Tasks may await each other as deep as
-// there is memory: beyond some nesting the coroutine is put off until those around it have returned. It never is while
-// code of the program's runs that has resumed a coroutine by itself and may wait for it.
+// Resumes a coroutine from another one, `from`, which is suspended or has finished. Tasks may await each other to any
+// depth: beyond some nesting the coroutine is resumed only after the outer ones have returned. It is never deferred
+// while user code that resumed a coroutine itself, and may wait for it, is on the stack.
 TESSERA_API void resume_from(std::coroutine_handle<> from, std::coroutine_handle<> coroutine);
 
 class TaskPromiseBase;
 
-// A task that another one awaits, and keeps.
+// A task that another task awaits and owns.
 class AwaitedTask {
  public:
   virtual TaskPromiseBase& promise() const noexcept = 0;
@@ -38,29 +41,31 @@ class AwaitedTask {
   ~AwaitedTask() = default;
 };
 
-// The half of a task's promise that does not know its value.
+// The part of a task's promise that does not depend on its value type.
 class TaskPromiseBase {
  public:
   std::suspend_always initial_suspend() const noexcept { return {}; }
   void unhandled_exception() noexcept { failure_ = std::current_exception(); }
 
-  // What awaited operations and commands look at.
+  // For awaited operations and commands.
   void awaits(const Ref<engine::Work>& command) const {
-    if (context_ && context_->driver) context_->driver->awaits(command);
+    if (context_ && context_->listener) context_->listener->awaits(command);
   }
   const TaskContext* task_context() const noexcept { return context_; }
   std::stop_token stop_token() const noexcept { return context_ ? context_->stop : std::stop_token(); }
   void set_context(const TaskContext* context) noexcept { context_ = context; }
   void set_continuation(std::coroutine_handle<> continuation) noexcept { continuation_ = continuation; }
-  // Called by the task at its end and by whoever has started it. The second of them lets the one that awaits go on, so
-  // that a loop over tasks that never wait needs no stack. (Symmetric transfer promises that in optimized builds only.)
-  bool comes_second() noexcept { return is_met_.exchange(true, std::memory_order_acq_rel); }
-  // The task that this one awaits, or none.
+  // Called by the task when it finishes and by its starter when resume() has returned. The second caller continues the
+  // awaiting coroutine, so that a loop over tasks that never wait needs no stack. (Symmetric transfer guarantees that
+  // in optimized builds only.)
+  bool arrives_second() noexcept { return has_arrival_.exchange(true, std::memory_order_acq_rel); }
+  // The task that this one awaits, or null.
   void set_awaited(AwaitedTask* awaited) noexcept {
     awaited_ = awaited;
     if (awaited) awaited->promise().awaiting_ = this;
   }
-  // Before this one is destroyed where it waits: destroys what it awaits, the innermost first, without recursion.
+  // Destroys the tasks that this one awaits, the innermost first, without recursion. Called before this one is
+  // destroyed while it is suspended.
   void destroy_awaited() noexcept {
     TaskPromiseBase* innermost = this;
     while (innermost->awaited_) innermost = &innermost->awaited_->promise();
@@ -69,23 +74,23 @@ class TaskPromiseBase {
       std::exchange(innermost->awaited_, nullptr)->destroy();
     }
   }
-  // Called at the end instead of a continuation.
-  void set_at_end(void (*at_end)(void*), void* with) noexcept {
-    at_end_ = at_end;
-    with_ = with;
+  // Called when the task finishes, if it has no continuation.
+  void set_on_finish(void (*on_finish)(void*), void* argument) noexcept {
+    on_finish_ = on_finish;
+    on_finish_argument_ = argument;
   }
 
  protected:
   struct FinalAwaiter {
     bool await_ready() const noexcept { return false; }
     template <class Promise>
-    std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> ended) const noexcept {
-      TaskPromiseBase& promise = ended.promise();
+    std::coroutine_handle<> await_suspend(std::coroutine_handle<Promise> finished) const noexcept {
+      TaskPromiseBase& promise = finished.promise();
       if (const std::coroutine_handle<> continuation = promise.continuation_) {
-        if (promise.comes_second()) resume_from(ended, continuation);  // the frame may be gone now
+        if (promise.arrives_second()) resume_from(finished, continuation);  // may destroy the frame
         return std::noop_coroutine();
       }
-      if (promise.at_end_) promise.at_end_(promise.with_);  // the frame may be gone now
+      if (promise.on_finish_) promise.on_finish_(promise.on_finish_argument_);  // may destroy the frame
       return std::noop_coroutine();
     }
     void await_resume() const noexcept {}
@@ -98,9 +103,9 @@ class TaskPromiseBase {
   std::coroutine_handle<> continuation_;
   AwaitedTask* awaited_ = nullptr;
   TaskPromiseBase* awaiting_ = nullptr;  // the task that awaits this one
-  std::atomic<bool> is_met_{false};
-  void (*at_end_)(void*) = nullptr;
-  void* with_ = nullptr;
+  std::atomic<bool> has_arrival_{false};
+  void (*on_finish_)(void*) = nullptr;
+  void* on_finish_argument_ = nullptr;
 };
 
 template <class T>
@@ -135,22 +140,23 @@ class TaskPromise<void> final : public TaskPromiseBase {
 
 }  // namespace detail
 
-// A coroutine that awaits operations, commands and other tasks. It begins when it is awaited, spawned or waited for
-// with sync_wait, and may go on on other threads than it began on. Destroying one that has begun and has not ended
-// destroys the coroutine where it waits. Tasks may await each other as deep as there is memory.
+// A coroutine that awaits operations, commands and other tasks, and returns a T. It starts when it is awaited, spawned
+// or passed to sync_wait, and may continue on other threads. Whatever runs the task gets its value, or the exception
+// that left it. Stopping a task cancels the operation that it awaits, which then throws in the task. Destroying a task
+// that is suspended destroys the coroutine. Tasks may await each other to any depth.
 //
 //   Task<float> first(std::shared_ptr<const Tensor<float>> x) {
 //     std::vector<float> values = co_await value(x).to_host();
 //     co_return values[0];
 //   }
 //
-// g++ 12 destroys what a lambda has captured twice if the lambda stands in a co_await expression. With such a compiler
-// make the operation first:
+// g++ 12 destroys the captures of a lambda in a co_await expression twice. With such a compiler, name the operation
+// first:
 //
-//     auto operation = value(x).map([kept](…) { … });
+//     auto operation = value(x).map([captured](auto x) { ... });
 //     co_await std::move(operation);
 template <class T = void>
-class [[nodiscard("a task does nothing until it is awaited, spawned or waited for")]] Task {
+class [[nodiscard("a task does nothing until it is awaited, spawned or passed to sync_wait")]] Task {
  public:
   using promise_type = detail::TaskPromise<T>;
   using value_type = T;
@@ -172,7 +178,7 @@ class [[nodiscard("a task does nothing until it is awaited, spawned or waited fo
       }
       promise.set_continuation(waiting);
       detail::resume_from(waiting, task_.coroutine_);
-      return !promise.comes_second();
+      return !promise.arrives_second();
     }
     T await_resume() {
       if (awaiting_) awaiting_->set_awaited(nullptr);
@@ -197,21 +203,21 @@ class [[nodiscard("a task does nothing until it is awaited, spawned or waited fo
   }
   ~Task() { destroy(); }
 
-  // co_await task(): runs it now, with the stop token and the stream of the task that awaits it.
+  // co_await task(): runs it now, with the stop token of the awaiting task. Returns its value or throws its exception.
   Awaiter operator co_await() && {
     handle();
     return Awaiter(std::move(*this));
   }
   template <class Value = T>
   std::suspend_always operator co_await() const& {
-    static_assert(detail::never<Value>, "a task runs once: write co_await std::move(task)");
+    static_assert(detail::never<Value>, "co_await consumes the task: write co_await std::move(task)");
     return {};
   }
 
-  // For the library.
+  // Not for user code.
   explicit Task(std::coroutine_handle<promise_type> coroutine) noexcept : coroutine_(coroutine) {}
   std::coroutine_handle<promise_type> handle() const {
-    if (!coroutine_) throw Error(Errc::invalid_argument, "the task has been used already: it runs once");
+    if (!coroutine_) throw Error(Errc::invalid_argument, "the task was already consumed: it can run only once");
     return coroutine_;
   }
 
@@ -235,42 +241,41 @@ inline Task<void> TaskPromise<void>::get_return_object() noexcept {
   return Task<void>(std::coroutine_handle<TaskPromise>::from_promise(*this));
 }
 
-// A task as a node: runs on a thread of the device's.
+// A task as a node. It starts on a device thread.
 template <class T>
-class TaskNode final : public TypedNode<T>, private TaskDriver {
+class TaskNode final : public TypedNode<T>, private AwaitListener {
  public:
   explicit TaskNode(Task<T> task) : task_(std::move(task)) {}
-  bool step(Evaluation& evaluation) override {
-    if (is_over_) {
+  bool step(Evaluator& evaluator) override {
+    if (is_finished_) {
       take_result();
       return true;
     }
-    outer_ = evaluation.share();
+    outer_ = evaluator.share();
     context_ = {stop_.get_token(), next_task_id(), this};
     auto& promise = task_.handle().promise();
     promise.set_context(&context_);
-    promise.set_at_end([](void* node) { static_cast<TaskNode*>(node)->ended(); }, this);
-    evaluation.on_stop([stop = stop_]() mutable { stop.request_stop(); });  // this node may be gone by then
-    evaluation.hold(*this);
-    evaluation.execute([this] { begin_task(); });
+    promise.set_on_finish([](void* node) { static_cast<TaskNode*>(node)->finished(); }, this);
+    evaluator.on_stop([stop = stop_]() mutable { stop.request_stop(); });  // may outlive this node
+    evaluator.suspend(*this);
+    evaluator.execute_user_code([this] { begin_task(); });
     return false;
   }
-  void keep() override { throw Error(Errc::unsupported, "a task cannot be retried: it runs once"); }
+  void make_repeatable() override { throw Error(Errc::unsupported, "a task cannot be retried: it runs once"); }
 
  private:
-  // If it still is to be done.
   void begin_task() {
     if (!stop_.stop_requested()) return task_.handle().resume();
-    const std::shared_ptr<Evaluation> outer = std::move(outer_);
-    outer->wake(*this, std::make_exception_ptr(Error(Errc::cancelled, "the task was stopped before it began")));
+    const std::shared_ptr<Evaluator> outer = std::move(outer_);
+    outer->resume(*this, std::make_exception_ptr(Error(Errc::cancelled, "the task was stopped before it began")));
   }
-  void awaits(const Run& run) override { outer_->task_awaits(*this, run); }
+  void awaits(const OperationRun& run) override { outer_->task_awaits(*this, run); }
   void awaits(const Ref<engine::Work>& command) override { outer_->task_awaits(*this, command); }
-  void ended() {
-    is_over_ = true;
-    const std::shared_ptr<Evaluation> outer = std::move(outer_);
+  void finished() {
+    is_finished_ = true;
+    const std::shared_ptr<Evaluator> outer = std::move(outer_);
     outer->task_awaits(*this, Ref<engine::Work>());
-    outer->wake(*this);
+    outer->resume(*this);
   }
   void take_result() {
     if constexpr (std::is_void_v<T>) {
@@ -284,14 +289,16 @@ class TaskNode final : public TypedNode<T>, private TaskDriver {
   Task<T> task_;
   std::stop_source stop_;
   TaskContext context_;
-  std::shared_ptr<Evaluation> outer_;
-  bool is_over_ = false;
+  std::shared_ptr<Evaluator> outer_;
+  bool is_finished_ = false;
 };
 
 }  // namespace detail
 
-// A task as an operation, for when_all and all else; zip and kernels take tasks as they are. It begins on a thread of
-// the device's.
+// A task as an operation, for when_all and everything else; zip and kernels take tasks directly. The task starts on a
+// device thread. Its exception is the operation's failure; cancelling the operation stops the task.
+//
+//   auto [a, b] = zip(as_operation(load("a")), as_operation(load("b"))).sync();
 template <class T>
 DeviceOperation<T> as_operation(Task<T>&& task) {
   task.handle();
@@ -303,43 +310,45 @@ namespace detail {
 template <class T>
 struct AsOperation<Task<T>> {
   using Value = Stored<T>;
-  static void set(Item<Value>& item, OperationNode& parent, Task<T>&& task) {
-    AsOperation<DeviceOperation<T>>::set(item, parent, as_operation(std::move(task)));
+  static void set(OperationArgument<Value>& argument, OperationNode& parent, Task<T>&& task) {
+    AsOperation<DeviceOperation<T>>::set(argument, parent, as_operation(std::move(task)));
   }
 };
 template <class T>
 struct AsOperation<Task<T>&> {
   using Value = Stored<T>;
-  static void set(Item<Value>&, OperationNode&, Task<T>&) {
-    static_assert(never<T>, "a task runs once: write std::move(task)");
+  static void set(OperationArgument<Value>&, OperationNode&, Task<T>&) {
+    static_assert(never<T>, "a task can be used once: pass std::move(task)");
   }
 };
 
 }  // namespace detail
 
-// Starts a task on a thread of the device's and returns at once. cancel(), or the stop token, cancels the operation
-// that it awaits, which then throws in the task.
+// Starts a task on a device thread and returns at once. cancel() and the stop token stop the task: the operation that
+// it awaits is cancelled, and throws in the task.
 template <class T>
 Spawned<T> spawn(Task<T>&& task, std::stop_token stop = {}) {
   return as_operation(std::move(task)).spawn(std::move(stop));
 }
 
-// Runs a task, on this thread until it first waits, and blocks until it is over; gives its value, throws what it threw.
-// The stop token cancels the operation that the task awaits.
+// Runs a task, on this thread until it first suspends, and blocks until it finishes. Returns its value or throws its
+// exception. The stop token stops the task: the operation that it awaits is cancelled, and throws in the task.
+//
+//   float x = sync_wait(first(tensor));
 template <class T>
 T sync_wait(Task<T>&& given, std::stop_token stop = {}) {
   given.handle();
   const Task<T> task = std::move(given);
-  detail::SyncDriver driver;
-  const detail::TaskContext context{std::move(stop), detail::next_task_id(), &driver};
+  detail::TaskWaiter waiter;
+  const detail::TaskContext context{std::move(stop), detail::next_task_id(), &waiter};
   auto& promise = task.handle().promise();
   promise.set_context(&context);
-  promise.set_at_end([](void* with) { static_cast<detail::SyncDriver*>(with)->finish(); }, &driver);
+  promise.set_on_finish([](void* with) { static_cast<detail::TaskWaiter*>(with)->finish(); }, &waiter);
   task.handle().resume();
-  driver.wait();
+  waiter.wait();
   return promise.result();
 }
-// An operation may be waited for too.
+// The same for an operation.
 template <class T>
 T sync_wait(DeviceOperation<T>&& operation, std::stop_token stop = {}) {
   if (!stop.stop_possible()) return std::move(operation).sync();
@@ -348,19 +357,19 @@ T sync_wait(DeviceOperation<T>&& operation, std::stop_token stop = {}) {
 
 template <class T>
 DeviceOperation<T> as_operation(Task<T>&) {
-  static_assert(detail::never<T>, "a task runs once: write as_operation(std::move(task))");
+  static_assert(detail::never<T>, "as_operation() consumes the task: write as_operation(std::move(task))");
 }
 template <class T>
 Spawned<T> spawn(Task<T>&, const std::stop_token& = {}) {
-  static_assert(detail::never<T>, "a task runs once: write spawn(std::move(task))");
+  static_assert(detail::never<T>, "spawn() consumes the task: write spawn(std::move(task))");
 }
 template <class T>
 T sync_wait(Task<T>&, const std::stop_token& = {}) {
-  static_assert(detail::never<T>, "a task runs once: write sync_wait(std::move(task))");
+  static_assert(detail::never<T>, "sync_wait() consumes the task: write sync_wait(std::move(task))");
 }
 template <class T>
 T sync_wait(DeviceOperation<T>&, const std::stop_token& = {}) {
-  static_assert(detail::never<T>, "an operation is used up: write sync_wait(std::move(operation))");
+  static_assert(detail::never<T>, "sync_wait() consumes the operation: write sync_wait(std::move(operation))");
 }
 
 }  // namespace tessera

@@ -18,7 +18,7 @@ namespace detail {
 template <class...>
 inline constexpr bool never = false;
 
-// The untyped half of Tensor. Copies are for the library: a tensor is one owner.
+// The untyped part of Tensor. Copies alias the tensor, which only the library may do.
 class TESSERA_API TensorHandle {
  public:
   TensorHandle() noexcept = default;
@@ -27,11 +27,11 @@ class TESSERA_API TensorHandle {
 
   const Shape& shape() const;
   TensorHandle reshape(const Shape& shape) const;
-  // The memory. What is to be written into it is submitted first, if an operation has recorded it only.
+  // The memory. Recorded work that writes it is submitted first.
   Buffer buffer() const;
   Device device() const;
 
-  // For the library. Null after a move.
+  // Null after a move.
   TensorState* state() const noexcept { return state_.get(); }
   engine::DeviceState* device_state() const noexcept;
 
@@ -44,17 +44,17 @@ class TESSERA_API TensorHandle {
 template <Element T>
 class Partitioned;
 
-// Elements on a device, with one owner: what operations (operation.hpp) make, pass on and write. It can be moved, not
-// copied, so that nobody else can write it; as a std::shared_ptr<const Tensor<T>> many can read it.
+// Elements on a device, with one owner: what operations (operation.hpp) create, pass on and write. A tensor can be
+// moved but not copied, so nobody else can write it; a std::shared_ptr<const Tensor<T>> has many readers.
 //
-// Using a tensor that was moved from throws Errc::invalid_argument.
+// Using a moved-from tensor throws Errc::invalid_argument.
 template <Element T>
 class Tensor {
  public:
   using element_type = T;
 
-  // Takes over a buffer (Errc::dtype_mismatch if it holds something else): as long as the tensor is used, nobody may
-  // write it through another handle.
+  // Takes over a buffer; nobody may write it through another handle while the tensor is in use. Errc::dtype_mismatch if
+  // the buffer has another element type.
   explicit Tensor(const Buffer& buffer) : handle_(buffer, dtype_of<T>) {}
   Tensor(Tensor&&) noexcept = default;
   Tensor& operator=(Tensor&&) noexcept = default;
@@ -63,20 +63,22 @@ class Tensor {
 
   const Shape& shape() const { return handle_.shape(); }
   Device device() const { return handle_.device(); }
-  // The memory, for commands and pipelines. Their order follows from the buffer, as always.
+  // The memory, for commands and pipelines; order comes from the buffer, as always. Throws the failure of the operation
+  // that should have written it.
   Buffer buffer() const { return handle_.buffer(); }
 
-  // For many readers, and no writer any more.
+  // Gives up write access in exchange for many readers.
   std::shared_ptr<const Tensor> shared() && { return std::make_shared<const Tensor>(std::move(*this)); }
-  // Cut into tiles of this shape, at the ends smaller ones, for a kernel that writes it.
+  // Splits the tensor into tiles of this shape for a kernel that writes it; tiles at the edges may be smaller.
+  // Errc::shape_mismatch if the rank differs, Errc::invalid_argument if the tiles are empty.
   Partitioned<T> partition(const Shape& tile) && { return Partitioned<T>(std::move(*this), tile); }
-  // The same elements with another shape of as many (Errc::shape_mismatch).
+  // The same elements with another shape. Errc::shape_mismatch if the number of elements differs.
   Tensor reshape(const Shape& shape) && {
-    Tensor seen(handle_.reshape(shape));
+    Tensor reshaped(handle_.reshape(shape));
     handle_ = {};
-    return seen;
+    return reshaped;
   }
-  // On a tensor that is not moved: what to do instead, in one line.
+  // Overloads for lvalues, which say in one line what to write instead.
   template <class Value = T>
   std::shared_ptr<const Tensor> shared() const& {
     static_assert(detail::never<Value>, "a tensor has one owner: write std::move(tensor).shared()");
@@ -93,7 +95,7 @@ class Tensor {
     return Tensor(handle_);
   }
 
-  // For the library.
+  // Not for user code.
   explicit Tensor(detail::TensorHandle handle) noexcept : handle_(std::move(handle)) {}
   const detail::TensorHandle& handle() const noexcept { return handle_; }
 
@@ -106,24 +108,24 @@ TESSERA_API void check_partition(const Shape& shape, const Shape& tile);
 TESSERA_API Shape tiles_of(const Shape& shape, const Shape& tile);
 }  // namespace detail
 
-// A tensor that is cut into tiles: what a tile kernel writes, a tile at a time. Errc::shape_mismatch if the tiles have
-// another rank than the tensor, Errc::invalid_argument if they are empty.
+// A tensor split into tiles, which a tile kernel writes one at a time.
 template <Element T>
 class Partitioned {
  public:
   using element_type = T;
 
+  // Errc::shape_mismatch if the tiles have another rank than the tensor, Errc::invalid_argument if they are empty.
   Partitioned(Tensor<T> tensor, const Shape& tile) : tensor_(std::move(tensor)), tile_(tile) {
     detail::check_partition(tensor_.shape(), tile_);
   }
 
   const Shape& shape() const { return tensor_.shape(); }
   const Shape& tile() const noexcept { return tile_; }
-  // How many tiles there are along each axis, those at the ends too.
+  // The number of tiles along each axis, partial ones included.
   Shape grid() const { return detail::tiles_of(shape(), tile_); }
   Tensor<T> unpartition() && { return std::move(tensor_); }
 
-  // For the library.
+  // Not for user code.
   const detail::TensorHandle& handle() const noexcept { return tensor_.handle(); }
 
  private:

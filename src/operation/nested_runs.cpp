@@ -1,76 +1,80 @@
-// Runs inside of each other, on one thread.
-#include "operation/run.hpp"
+// Runs inside each other on one thread.
+#include "operation/run_state.hpp"
 
 #include <memory>
 #include <utility>
 #include <vector>
 
-namespace tessera::detail {
+namespace tessera::detail::operation {
 
-// A run that a thread comes to while it pumps others is pumped at once, inside of them, as long as these are few, and
-// put off until they are done if they are many: operations inside of each other need no stack. A thread does not block
-// while it has put something off.
-class PutOff {
+// A thread that pumps a run may have to pump another one from inside. It does so at once while the nesting is shallow,
+// and defers it until the outer ones are done otherwise: nested operations need no stack. A thread never blocks while
+// it has deferred runs.
+class NestedRuns {
  public:
-  static constexpr std::size_t most_nested = 16;
+  static constexpr std::size_t max_nesting = 16;
 
   static void pump(RunState& run, bool is_caller) {
-    PutOff& mine = of_thread;
-    if (mine.nested_ >= most_nested) {
-      mine.runs_.push_back({run.shared_from_this(), is_caller});
+    NestedRuns& mine = of_thread;
+    if (mine.nesting_ >= max_nesting) {
+      mine.deferred_.push_back({run.shared_from_this(), is_caller});
       return;
     }
-    ++mine.nested_;
-    run.pump_here(is_caller);
-    if (mine.nested_ == 1 && !mine.runs_.empty()) mine.pump_all();
-    --mine.nested_;
+    ++mine.nesting_;
+    run.pump_now(is_caller);
+    if (mine.nesting_ == 1 && !mine.deferred_.empty()) mine.pump_all();
+    --mine.nesting_;
   }
-  // Before this thread waits.
-  static void catch_up() {
-    PutOff& mine = of_thread;
-    if (mine.runs_.empty()) return;
-    const std::size_t nested = std::exchange(mine.nested_, 1);
+  static void pump_deferred() {
+    NestedRuns& mine = of_thread;
+    if (mine.deferred_.empty()) return;
+    const std::size_t nesting = std::exchange(mine.nesting_, 1);
     mine.pump_all();
-    mine.nested_ = nested;
+    mine.nesting_ = nesting;
   }
-  // Before this thread runs code of the program's, which may take any time: others do it.
+  // User code may take any time, so other threads take over the deferred runs.
   static std::size_t enter_user_code() {
-    PutOff& mine = of_thread;
-    while (!mine.runs_.empty()) {
-      const Entry next = mine.take();
-      next.run->execute([run = next.run] { pump(*run, false); });
+    NestedRuns& mine = of_thread;
+    while (!mine.deferred_.empty()) {
+      const Deferred next = mine.take();
+      next.run->execute_user_code([run = next.run] { pump(*run, false); });
     }
-    return std::exchange(mine.nested_, 0);
+    return std::exchange(mine.nesting_, 0);
   }
-  static void leave_user_code(std::size_t nested) noexcept { of_thread.nested_ = nested; }
+  static void leave_user_code(std::size_t nesting) noexcept { of_thread.nesting_ = nesting; }
 
  private:
-  struct Entry {
+  struct Deferred {
     std::shared_ptr<RunState> run;
     bool is_caller;
   };
-  Entry take() {
-    Entry next = std::move(runs_.back());
-    runs_.pop_back();
+  Deferred take() {
+    Deferred next = std::move(deferred_.back());
+    deferred_.pop_back();
     return next;
   }
   void pump_all() {
-    while (!runs_.empty()) {
-      const Entry next = take();
-      next.run->pump_here(next.is_caller);
+    while (!deferred_.empty()) {
+      const Deferred next = take();
+      next.run->pump_now(next.is_caller);
     }
   }
 
-  std::size_t nested_ = 0;
-  std::vector<Entry> runs_;
-  static thread_local PutOff of_thread;
+  std::size_t nesting_ = 0;
+  std::vector<Deferred> deferred_;
+  static thread_local NestedRuns of_thread;
 };
-thread_local PutOff PutOff::of_thread;
+thread_local NestedRuns NestedRuns::of_thread;
 
-void catch_up() { PutOff::catch_up(); }
-UserCode::UserCode() noexcept : nested_(PutOff::enter_user_code()) {}
-UserCode::~UserCode() { PutOff::leave_user_code(nested_); }
+void pump_deferred_runs() { NestedRuns::pump_deferred(); }
 
-void RunState::pump(bool is_caller) { PutOff::pump(*this, is_caller); }
+void RunState::pump(bool is_caller) { NestedRuns::pump(*this, is_caller); }
+
+}  // namespace tessera::detail::operation
+
+namespace tessera::detail {
+
+UserCodeScope::UserCodeScope() noexcept : nesting_(operation::NestedRuns::enter_user_code()) {}
+UserCodeScope::~UserCodeScope() { operation::NestedRuns::leave_user_code(nesting_); }
 
 }  // namespace tessera::detail

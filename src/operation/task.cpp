@@ -1,7 +1,7 @@
 #include <tessera/task.hpp>
 
-#include "engine/submission.hpp"
-#include "operation/run.hpp"
+#include "engine/execution.hpp"
+#include "operation/run_state.hpp"
 
 #include <atomic>
 #include <coroutine>
@@ -17,12 +17,12 @@ std::uint64_t next_task_id() noexcept {
 
 namespace {
 
-// The coroutines that this thread resumes from each other.
+// The coroutines that this thread resumes from inside each other.
 struct Resumptions {
-  static constexpr std::size_t most_nested = 16;
+  static constexpr std::size_t max_nesting = 16;
   void* running = nullptr;  // the innermost
-  std::size_t nested = 0;
-  std::vector<std::coroutine_handle<>> put_off;
+  std::size_t nesting = 0;
+  std::vector<std::coroutine_handle<>> deferred;
 
   static thread_local Resumptions of_thread;
 };
@@ -32,32 +32,32 @@ thread_local Resumptions Resumptions::of_thread;
 
 void resume_from(std::coroutine_handle<> from, std::coroutine_handle<> coroutine) {
   Resumptions& mine = Resumptions::of_thread;
-  // Then nothing but ends of such calls comes before the outermost one goes on. Else somebody has resumed `from`, and
-  // goes on when this returns.
+  // If so, nothing but returns from such calls happens until the outermost one resumes the deferred coroutines. If not,
+  // user code has resumed `from`, and runs when this call returns: it must not find `coroutine` deferred.
   const bool is_inside = mine.running == from.address();
-  if (is_inside && mine.nested >= Resumptions::most_nested) {
-    mine.put_off.push_back(coroutine);
+  if (is_inside && mine.nesting >= Resumptions::max_nesting) {
+    mine.deferred.push_back(coroutine);
     return;
   }
   void* const running = std::exchange(mine.running, coroutine.address());
-  const std::size_t nested = std::exchange(mine.nested, is_inside ? mine.nested + 1 : 1);
-  const std::size_t before = mine.put_off.size();
+  const std::size_t nesting = std::exchange(mine.nesting, is_inside ? mine.nesting + 1 : 1);
+  const std::size_t before = mine.deferred.size();
   coroutine.resume();
-  while (!is_inside && mine.put_off.size() > before) {
-    const std::coroutine_handle<> next = mine.put_off.back();
-    mine.put_off.pop_back();
+  while (!is_inside && mine.deferred.size() > before) {
+    const std::coroutine_handle<> next = mine.deferred.back();
+    mine.deferred.pop_back();
     mine.running = next.address();
-    mine.nested = 1;
+    mine.nesting = 1;
     next.resume();
   }
   mine.running = running;
-  mine.nested = nested;
+  mine.nesting = nesting;
 }
 
-SyncDriver::SyncDriver() = default;
-SyncDriver::~SyncDriver() = default;
+TaskWaiter::TaskWaiter() = default;
+TaskWaiter::~TaskWaiter() = default;
 
-void SyncDriver::awaits(const Run& run) {
+void TaskWaiter::awaits(const OperationRun& run) {
   const std::scoped_lock lock(mutex_);
   run_ = run;
   command_ = {};
@@ -65,7 +65,7 @@ void SyncDriver::awaits(const Run& run) {
   changed_.notify_all();
 }
 
-void SyncDriver::awaits(const Ref<engine::Work>& command) {
+void TaskWaiter::awaits(const Ref<engine::Work>& command) {
   const std::scoped_lock lock(mutex_);
   run_ = {};
   command_ = command;
@@ -73,29 +73,29 @@ void SyncDriver::awaits(const Ref<engine::Work>& command) {
   changed_.notify_all();
 }
 
-// Under the lock to its end: the waiting thread destroys this object.
-void SyncDriver::finish() noexcept {
+// Notifies under the lock: the waiting thread may destroy this object as soon as it is released.
+void TaskWaiter::finish() noexcept {
   const std::scoped_lock lock(mutex_);
-  is_over_ = true;
+  is_finished_ = true;
   changed_.notify_all();
 }
 
-void SyncDriver::wait() {
+void TaskWaiter::wait() {
   std::unique_lock lock(mutex_);
   std::uint64_t seen = 0;
-  while (!is_over_) {
+  while (!is_finished_) {
     if (changes_ != seen) {
       seen = changes_;
-      const Run run = run_;
+      const OperationRun run = run_;
       const Ref<engine::Work> command = command_;
       lock.unlock();
-      // And works for it.
-      if (run) run.wait();
-      const bool is_settled = !command || engine::wait(*command, engine::Clock::now() + longest_wait);
+      if (run) run.wait();  // helps with it
+      // Only for a short time: a task that is stopped no longer awaits the command.
+      const bool is_settled = !command || engine::wait(*command, engine::Clock::now() + operation::max_help_time);
       lock.lock();
-      if (!is_settled && changes_ == seen) --seen;  // a task that was stopped waits for it no longer
+      if (!is_settled && changes_ == seen) --seen;  // it is still awaited
     } else {
-      changed_.wait(lock, [&] { return is_over_ || changes_ != seen; });
+      changed_.wait(lock, [&] { return is_finished_ || changes_ != seen; });
     }
   }
 }

@@ -1,50 +1,55 @@
 #include <tessera/tensor.hpp>
 
 #include <tessera/error.hpp>
-#include <tessera/operation.hpp>
 
 #include "api/buffer_view.hpp"
 #include "core/text.hpp"
-#include "operation/recorder.hpp"
+#include "operation/call_recorder.hpp"
+#include "operation/tensor_state.hpp"
+
+#include <span>
+#include <utility>
+#include <vector>
 
 namespace tessera::detail {
 
 using core::text;
+using operation::CallRecorder;
 
 void retain(TensorState* state) noexcept { state->refs.fetch_add(1, std::memory_order_relaxed); }
 void release(TensorState* state) noexcept {
   if (state->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) delete state;
 }
 
-TensorState::TensorState(Buffer memory)
-    : device(Access::get(memory)->storage->device.get()),
-      shape(memory.shape()),
-      dtype(memory.dtype()),
+TensorState::TensorState(Buffer buffer)
+    : device(Access::get(buffer)->storage->device.get()),
+      shape(buffer.shape()),
+      dtype(buffer.dtype()),
       is_plain_(true),
-      contents_{std::move(memory), nullptr} {}
+      contents_{std::move(buffer), nullptr} {}
 
-TensorState::TensorState(TensorState& of, const Shape& seen)
-    : device(of.device), shape(seen), dtype(of.dtype), base_(&of) {}
+TensorState::TensorState(TensorState& of, const Shape& reshaped)
+    : device(of.device), shape(reshaped), dtype(of.dtype), base_(&of) {}
 
 TensorState::Contents TensorState::contents() {
   const std::scoped_lock lock(lock_);
   return contents_;
 }
 
-std::shared_ptr<Recorder> TensorState::recorder() {
+std::shared_ptr<CallRecorder> TensorState::recorder() {
   const std::scoped_lock lock(lock_);
   return recorder_;
 }
 
-// Several may read a shared tensor at once: nobody writes it then, so one is enough to know.
-void TensorState::set_recorder(const std::shared_ptr<Recorder>& recorder) {
+// Several recorders may read a shared tensor at once. Nobody writes it then, so knowing one of them is enough.
+void TensorState::set_recorder(const std::shared_ptr<CallRecorder>& recorder) {
   const std::scoped_lock lock(lock_);
   if (!recorder_) recorder_ = recorder;
   is_plain_.store(false, std::memory_order_relaxed);
 }
 
-void TensorState::settle(const Recorder& recorder, const Buffer& memory, const core::FailurePtr& why) {
-  std::shared_ptr<Recorder> dropped;  // goes after the lock
+void TensorState::settle(const CallRecorder& recorder, const Buffer& memory, const core::FailurePtr& why) {
+  std::shared_ptr<CallRecorder> dropped;  // released after the lock
   const std::scoped_lock lock(lock_);
   if (memory) contents_.buffer = memory;
   if (why) contents_.failure = why;
@@ -56,7 +61,7 @@ void TensorState::settle(const Recorder& recorder, const Buffer& memory, const c
 namespace {
 
 TensorState& state_of(const Ref<TensorState>& state, std::string_view call) {
-  if (!state) throw Error(Errc::invalid_argument, text("[", call, "] on a tensor that was moved from"));
+  if (!state) throw Error(Errc::invalid_argument, text("[", call, "] called on a moved-from tensor"));
   return *state;
 }
 
@@ -87,7 +92,7 @@ Buffer TensorHandle::buffer() const {
   const TensorState& state = state_of(state_, "buffer");
   TensorState& memory = state_->memory();
   if (const Buffer* plain = memory.plain(); plain && &memory == &state) return *plain;
-  if (const std::shared_ptr<Recorder> recorder = memory.recorder()) recorder->flush();
+  if (const std::shared_ptr<CallRecorder> recorder = memory.recorder()) recorder->flush();
   const TensorState::Contents contents = memory.contents();
   if (contents.failure) throw Error(contents.failure);
   return &memory == &state ? contents.buffer : contents.buffer.reshape(state.shape);
@@ -98,19 +103,13 @@ Device TensorHandle::device() const {
   return Access::make<Device>(Ref<engine::DeviceState>(state_of(state_, "device").device));
 }
 
-void check_value_count(std::size_t count, const Shape& shape) {
-  if (static_cast<std::int64_t>(count) == shape.elements()) return;
-  throw Error(Errc::count_mismatch, text("[from_host] got ", count, " values for the shape ", to_string(shape),
-                                         ", which has ", shape.elements()));
-}
-
 void check_partition(const Shape& shape, const Shape& tile) {
   if (tile.rank() != shape.rank()) {
-    throw Error(Errc::shape_mismatch, text("[partition] tiles of ", to_string(tile), " do not fit a tensor of ",
-                                           to_string(shape), ": they need as many axes"));
+    throw Error(Errc::shape_mismatch, text("[partition] the tile ", to_string(tile), " and the tensor ",
+                                           to_string(shape), " have different ranks"));
   }
   if (tile.elements() == 0) {
-    throw Error(Errc::invalid_argument, text("[partition] tiles of ", to_string(tile), " are empty"));
+    throw Error(Errc::invalid_argument, text("[partition] the tile ", to_string(tile), " is empty"));
   }
 }
 

@@ -34,7 +34,7 @@ const auto saxpy =
     tile::kernel("saxpy", [](tile::Out<float> z, tile::In<float> x, tile::In<float> y, tile::Scalar<float, "a"> a) {
       z.store(a * tile::load_like(x, z) + tile::load_like(y, z));
     });
-// Each point becomes the number of points in its tile: what the tiles are can be seen.
+// Sets each element to the size of its tile, which makes the tiles visible.
 const auto tile_size = tile::kernel("tile_size", [](tile::Out<float> z) {
   z.store(tile::full_like(z, 0) + tile::cast<float>(z.tile_dim(0) * z.tile_dim(1)));
 });
@@ -53,7 +53,7 @@ class Operations : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(On, Operations, testing::Bool(),
                          [](const auto& of) { return of.param ? "simulated" : "best"; });
 
-TEST_P(Operations, Sources_make_what_they_say) {
+TEST_P(Operations, Sources_fill_their_tensors) {
   EXPECT_EQ(run(ones<float>({2, 2}).to_host()), (std::vector<float>{1, 1, 1, 1}));
   EXPECT_EQ(run(zeros<std::int32_t>({3}).to_host()), (std::vector<std::int32_t>{0, 0, 0}));
   EXPECT_EQ(run(full<double>({2}, 2.5).to_host()), (std::vector<double>{2.5, 2.5}));
@@ -70,7 +70,7 @@ TEST_P(Operations, Sources_make_what_they_say) {
   }
 }
 
-TEST_P(Operations, Sizes_of_zero_and_one_and_of_rank_zero) {
+TEST_P(Operations, Empty_tensors_and_scalars_work) {
   EXPECT_TRUE(run(ones<float>({0, 5}).to_host()).empty());
   EXPECT_EQ(run(ones<float>(Shape{}).to_host()), (std::vector<float>{1}));
   EXPECT_EQ(run(add_kernel(zeros<float>({1}), ones<float>({1}), ones<float>({1})).to_host()), (std::vector<float>{2}));
@@ -101,7 +101,7 @@ TEST_P(Operations, Kernels_by_name_take_the_first_tensor_as_output) {
   EXPECT_EQ(run(std::move(sum).to_host()), (std::vector<float>{3, 7}));
 }
 
-TEST_P(Operations, Tiles_are_those_of_the_partition_or_the_grid_with_ragged_edges) {
+TEST_P(Operations, A_partition_or_a_grid_chooses_the_tiles_with_ragged_edges) {
   EXPECT_EQ(run(tile_size(empty<float>({4, 4}).partition({2, 4})).unpartition().to_host()), std::vector<float>(16, 8));
   EXPECT_EQ(run(tile_size.grid({2, 2})(empty<float>({4, 4})).to_host()), std::vector<float>(16, 4));
   EXPECT_EQ(run(tile_size.grid({1, 4})(empty<float>({4, 4}).partition({2, 2})).unpartition().to_host()),
@@ -114,14 +114,14 @@ TEST_P(Operations, Tiles_are_those_of_the_partition_or_the_grid_with_ragged_edge
   EXPECT_EQ(run(empty<float>({5, 7}).partition({2, 3})).grid(), (Shape{3, 3}));
 }
 
-TEST_P(Operations, Then_goes_on_with_an_operation) {
+TEST_P(Operations, Then_continues_with_an_operation) {
   auto operation = ones<float>({8}).then(
       [](Tensor<float> t) { return add_kernel(zeros<float>({8}), std::move(t), full<float>({8}, 4)); });
   EXPECT_EQ(run(std::move(operation).to_host()), std::vector<float>(8, 5));
   EXPECT_EQ(run(value(2).then([](int n) { return value(n + 1); })), 3);
 }
 
-TEST_P(Operations, In_then_the_buffer_of_a_tensor_can_be_used_by_commands) {
+TEST_P(Operations, Commands_can_use_the_buffer_of_a_tensor_inside_then) {
   const auto result = run(full<float>({6}, 2).then([&](Tensor<float> t) {
     const Buffer doubled = device.zeros({6}, f32);
     device.submit("scale", {t.buffer()}, doubled, {{"factor", 2.0}});
@@ -130,7 +130,7 @@ TEST_P(Operations, In_then_the_buffer_of_a_tensor_can_be_used_by_commands) {
   EXPECT_EQ(result, std::vector<float>(6, 4));
 }
 
-TEST_P(Operations, Map_and_inspect_see_what_the_device_has_made) {
+TEST_P(Operations, Map_and_inspect_see_what_the_device_wrote) {
   float seen = 0;
   const float sum = run(full<float>({4}, 2)
                             .inspect([&](const Tensor<float>& t) { seen = t.buffer().read<float>()[0]; })
@@ -146,7 +146,7 @@ TEST_P(Operations, Map_and_inspect_see_what_the_device_has_made) {
   EXPECT_TRUE(called);
 }
 
-TEST_P(Operations, Nothing_runs_before_it_is_asked_for) {
+TEST_P(Operations, Nothing_runs_before_the_value_is_requested) {
   bool called = false;
   {
     auto dropped = value(1).map([&](int) { called = true; });
@@ -154,7 +154,7 @@ TEST_P(Operations, Nothing_runs_before_it_is_asked_for) {
   EXPECT_FALSE(called);
 }
 
-TEST_P(Operations, Parts_of_unzip_share_one_execution) {
+TEST_P(Operations, Parts_of_unzip_share_one_evaluation) {
   std::atomic<int> runs = 0;
   auto [a, b] = zip(value(1).map([&](int x) { return ++runs, x; }), ones<float>({3})).unzip();
   EXPECT_EQ(run(std::move(b).to_host()), std::vector<float>(3, 1));
@@ -181,7 +181,7 @@ TEST_P(Operations, Parts_of_unzip_on_many_threads) {
   }
 }
 
-// Parts whose work waits until it may go on, and counts how often it is done.
+// Parts of unzip whose source blocks until it is released, and counts how often it is evaluated.
 struct SlowParts {
   std::atomic<int> begun = 0, went_on = 0;
   std::atomic<bool> may_go_on = false;
@@ -203,7 +203,7 @@ struct SlowParts {
   }
 };
 
-TEST_P(Operations, Cancelling_the_part_of_unzip_that_does_the_work_leaves_it_to_the_others) {
+TEST_P(Operations, Cancelling_the_part_of_unzip_that_does_the_work_does_not_cancel_the_others) {
   SlowParts slow;
   auto [a, b, c] = slow();
   const Spawned<int> first = std::move(a).submit_on(device.stream());
@@ -218,7 +218,7 @@ TEST_P(Operations, Cancelling_the_part_of_unzip_that_does_the_work_leaves_it_to_
   EXPECT_EQ(slow.went_on, 1);
 }
 
-TEST_P(Operations, Cancelling_a_part_of_unzip_leaves_the_work_to_those_that_have_not_begun) {
+TEST_P(Operations, Cancelling_a_part_of_unzip_does_not_cancel_parts_that_have_not_begun) {
   SlowParts slow;
   auto [a, b, c] = slow();
   const Spawned<int> first = std::move(a).submit_on(device.stream());
@@ -263,7 +263,7 @@ TEST_P(Operations, The_work_for_parts_of_unzip_stops_when_all_are_cancelled_or_d
   EXPECT_EQ(slow.went_on, 0);
 }
 
-TEST_P(Operations, A_timeout_of_one_part_of_unzip_is_not_that_of_the_others) {
+TEST_P(Operations, A_timeout_of_one_part_of_unzip_does_not_affect_the_others) {
   SlowParts slow;
   auto [a, b, c] = slow();
   Spawned<int> first = std::move(a).timeout(1ms).submit_on(device.stream());
@@ -274,7 +274,7 @@ TEST_P(Operations, A_timeout_of_one_part_of_unzip_is_not_that_of_the_others) {
   EXPECT_EQ(run(std::move(b)), 2);
 }
 
-TEST_P(Operations, Cancelling_a_part_of_unzip_leaves_the_commands_to_the_others) {
+TEST_P(Operations, Cancelling_a_part_of_unzip_keeps_the_commands_that_others_need) {
   for (int round = 0; round < 50; ++round) {
     auto [a, b] = zip(full<float>({100'000}, 1), full<float>({100'000}, 2)).unzip();
     const Spawned<std::vector<float>> first = std::move(a).to_host().submit_on(device.stream());
@@ -283,7 +283,7 @@ TEST_P(Operations, Cancelling_a_part_of_unzip_leaves_the_commands_to_the_others)
   }
 }
 
-TEST_P(Operations, Parts_of_unzip_that_are_cancelled_on_many_threads_leave_the_others_alone) {
+TEST_P(Operations, Cancelling_parts_of_unzip_on_many_threads_does_not_affect_the_others) {
   for (int round = 0; round < 100; ++round) {
     std::atomic<int> runs = 0;
     auto [a, b, c] = zip(full<float>({5000}, 1), value(2).map([&](int x) { return ++runs, x; }), value(3)).unzip();
@@ -305,7 +305,7 @@ TEST_P(Operations, Parts_of_unzip_that_are_cancelled_on_many_threads_leave_the_o
   }
 }
 
-TEST_P(Operations, Each_part_of_unzip_carries_the_cause_of_a_failure) {
+TEST_P(Operations, Each_part_of_unzip_throws_the_cause_of_a_failure) {
   auto [a, b] = zip(ones<float>({3}), value(1).map([](int) -> int { throw std::runtime_error("no luck"); })).unzip();
   EXPECT_THROW(run(std::move(a)), std::runtime_error);
   EXPECT_THROW(run(std::move(b)), std::runtime_error);
@@ -317,7 +317,7 @@ TEST_P(Operations, A_failure_on_the_device_reaches_every_part) {
   expect_error(Errc::shape_mismatch, "f32[4]", [&] { run(std::move(x)); });
 }
 
-TEST_P(Operations, Or_else_takes_the_place_of_what_failed) {
+TEST_P(Operations, Or_else_replaces_a_failed_operation) {
   const auto failing = [] { return value(1).map([](int) -> int { throw std::runtime_error("no luck"); }); };
   EXPECT_EQ(run(failing().or_else([](const Error& error) {
               EXPECT_EQ(error.code(), Errc::call_failed);
@@ -348,12 +348,12 @@ TEST_P(Operations, Retry_runs_it_again) {
   });
   EXPECT_THROW(run(std::move(hopeless).retry(2)), std::runtime_error);
   EXPECT_EQ(calls, 3);
-  // The caller's own mistake does not get better.
+  // The caller's own mistake is not retried.
   auto wrong = zip(empty<float>({3}), empty<float>({4})).apply("relu").retry(1000000);
   expect_error(Errc::shape_mismatch, "relu", [&] { run(std::move(wrong)); });
 }
 
-TEST_P(Operations, Retry_brings_owned_tensors_again) {
+TEST_P(Operations, Retry_passes_copies_of_owned_tensors) {
   int calls = 0;
   Tensor<float> owned(device.buffer<float>({1, 2, 3}));
   auto operation = value(std::move(owned)).map([&](Tensor<float> t) {
@@ -363,14 +363,14 @@ TEST_P(Operations, Retry_brings_owned_tensors_again) {
   EXPECT_EQ(run(std::move(operation).retry(1)), (std::vector<float>{1, 2, 3}));
 }
 
-TEST_P(Operations, Retry_is_not_disturbed_by_what_failed_tries_have_written) {
-  const auto written_over = [](Tensor<float> t) {
+TEST_P(Operations, Retry_does_not_see_what_failed_attempts_have_written) {
+  const auto overwritten = [](Tensor<float> t) {
     auto [sum, back, same] = zip(empty<float>({4}), std::move(t), full<float>({4}, 1)).apply(add_kernel).unzip();
-    auto [over, x, y] = zip(std::move(back), std::move(sum), zeros<float>({4})).apply(add_kernel).unzip();
-    return std::move(over);
+    auto [result, x, y] = zip(std::move(back), std::move(sum), zeros<float>({4})).apply(add_kernel).unzip();
+    return std::move(result);
   };
   int calls = 0;
-  auto operation = value(run(full<float>({4}, 1))).then(written_over).map([&](Tensor<float> t) {
+  auto operation = value(run(full<float>({4}, 1))).then(overwritten).map([&](Tensor<float> t) {
     if (++calls < 3) throw std::runtime_error("not yet");
     return t.buffer().read<float>()[0];
   });
@@ -378,7 +378,7 @@ TEST_P(Operations, Retry_is_not_disturbed_by_what_failed_tries_have_written) {
   EXPECT_EQ(calls, 3);
 }
 
-TEST_P(Operations, Retry_tries_operations_with_others_inside_again) {
+TEST_P(Operations, Retry_repeats_nested_operations) {
   int calls = 0;
   const auto at_the_third = [&](auto x) {
     if (++calls < 3) throw std::runtime_error("not yet");
@@ -393,7 +393,7 @@ TEST_P(Operations, Retry_tries_operations_with_others_inside_again) {
   EXPECT_EQ(run(full<float>({2}, 3).copy_to(device).to_host().map(at_the_third).retry(5)), std::vector<float>(2, 3));
 }
 
-TEST_P(Operations, Retry_does_the_work_for_parts_of_unzip_again_once_for_all) {
+TEST_P(Operations, Retry_repeats_the_source_of_unzip_once_for_all_parts) {
   std::atomic<int> tries = 0;
   const auto fail_twice = [&](int x) { return ++tries < 3 ? throw std::runtime_error("no luck") : x; };
   auto [a, b, c] = zip(value(1).map(fail_twice), ones<float>({3}), value(5)).unzip();
@@ -405,13 +405,13 @@ TEST_P(Operations, Retry_does_the_work_for_parts_of_unzip_again_once_for_all) {
   EXPECT_EQ(tries, 3);
 }
 
-TEST(Operation, Retry_does_the_work_for_a_part_of_unzip_again_if_the_device_has_failed) {
+TEST(Operation, Retry_repeats_the_source_of_unzip_after_a_device_failure) {
   const Device faulty = Device::simulated({.seed = 1, .faults = {{.command = 1}}});
   auto [z, x, y] = zip(empty<float>({5000}), full<float>({5000}, 1), full<float>({5000}, 2)).apply(add_kernel).unzip();
   EXPECT_EQ(std::move(z).to_host().retry(2).sync_on(faulty.stream()), std::vector<float>(5000, 3));
 }
 
-TEST_P(Operations, A_part_of_unzip_that_is_retried_has_its_value_each_time) {
+TEST_P(Operations, A_part_of_unzip_that_is_retried_gets_its_value_each_time) {
   std::atomic<int> made = 0, tries = 0;
   auto [a, b] = zip(ones<float>({3}), value(1).map([&](int x) { return ++made, x; })).unzip();
   EXPECT_EQ(run(std::move(b)), 1);
@@ -422,7 +422,7 @@ TEST_P(Operations, A_part_of_unzip_that_is_retried_has_its_value_each_time) {
   EXPECT_EQ(made, 1);
 }
 
-TEST_P(Operations, Retry_tries_when_any_again) {
+TEST_P(Operations, Retry_repeats_when_any) {
   std::atomic<int> tries = 0;
   const auto fail_until_third = [&](int x) { return ++tries < 6 ? throw std::runtime_error("no luck") : x; };
   std::vector<DeviceOperation<int>> some;
@@ -447,7 +447,7 @@ TEST_P(Operations, Retry_counts_a_timeout_inside_as_a_failure) {
   expect_error(Errc::deadline_exceeded, "100 ms", [&] { run(std::move(endless).timeout(100ms)); });
 }
 
-TEST_P(Operations, A_timeout_may_be_for_ever) {
+TEST_P(Operations, A_timeout_may_be_unlimited) {
   EXPECT_EQ(run(value(1).map([](int x) { return x; }).timeout(std::chrono::years(1000))), 1);
   const std::chrono::duration<double> infinite(std::numeric_limits<double>::infinity());
   EXPECT_EQ(run(value(1).map([](int x) { return x; }).timeout(infinite)), 1);
@@ -465,7 +465,7 @@ TEST_P(Operations, Timeout_cancels_what_takes_too_long) {
   EXPECT_EQ(run(value(1).map([](int x) { return x; }).timeout(10s)), 1);
 }
 
-TEST_P(Operations, When_all_has_all_values) {
+TEST_P(Operations, When_all_returns_all_values) {
   std::vector<DeviceOperation<Tensor<float>>> operations;
   for (int i = 0; i < 20; ++i) operations.push_back(full<float>({4}, static_cast<float>(i)));
   const std::vector<Tensor<float>> values = run(when_all(std::move(operations)));
@@ -476,7 +476,7 @@ TEST_P(Operations, When_all_has_all_values) {
   EXPECT_TRUE(run(when_all(std::vector<DeviceOperation<int>>())).empty());
 }
 
-TEST_P(Operations, Without_a_value_they_compose_too) {
+TEST_P(Operations, Operations_without_a_value_compose_too) {
   std::atomic<int> calls = 0;
   const auto nothing = [&] { return value(1).map([&](int) { ++calls; }); };
   std::vector<DeviceOperation<void>> all, any;
@@ -492,13 +492,13 @@ TEST_P(Operations, Without_a_value_they_compose_too) {
   EXPECT_EQ(calls, 5);
 }
 
-TEST_P(Operations, A_shared_tensor_may_be_given_as_one_that_is_not_const) {
+TEST_P(Operations, A_shared_pointer_to_a_non_const_tensor_is_accepted) {
   const auto x = std::make_shared<Tensor<float>>(run(ones<float>({4})));
   EXPECT_EQ(run(add_kernel(zeros<float>({4}), x, std::make_shared<Tensor<float>>(run(ones<float>({4})))).to_host()),
             std::vector<float>(4, 2));
 }
 
-TEST_P(Operations, When_any_has_the_first_that_completes) {
+TEST_P(Operations, When_any_returns_the_first_that_completes) {
   std::vector<DeviceOperation<int>> operations;
   operations.push_back(value(0).map([](int) -> int { throw std::runtime_error("fails first"); }));
   operations.push_back(value(1).map([](int x) { return x; }));
@@ -520,7 +520,7 @@ TEST_P(Operations, Copy_to_another_device) {
   EXPECT_EQ(copy.buffer().read<float>(), (std::vector<float>{0, 1, 2, 3, 4, 5}));
 }
 
-TEST_P(Operations, What_is_copied_to_another_device_is_computed_on_its_own) {
+TEST_P(Operations, The_source_of_copy_to_runs_on_its_own_device) {
   const Device other = Device::simulated({.seed = 9, .workers = 1});
   const auto x = full<float>({3}, 2).shared().sync_on(device.stream());
   const auto sum = [&] { return add_kernel(zeros<float>({3}), x, x); };
@@ -550,7 +550,7 @@ TEST_P(Operations, A_part_runs_on_the_device_that_it_names) {
   expect_parts(zip(two().on(device), two().on(other)).retry(1));
   expect_parts(zip(two().on(device), two().on(other).or_else([&](const Error&) { return two(); })));
   expect_parts(zip(two().on(device), two().on(other).on(device)));
-  // What then() makes is a part too, and what is as little as a leaf.
+  // The operation returned by then() is a part too, and so is a leaf.
   expect_parts(two().on(device).then([&](Tensor<float> here) { return zip(std::move(here), two().on(other)); }));
   const auto [here, there] = zip(full<float>({3}, 1).on(device), empty<float>({3}).on(other)).sync();
   EXPECT_EQ(here.device(), device);
@@ -560,7 +560,7 @@ TEST_P(Operations, A_part_runs_on_the_device_that_it_names) {
   EXPECT_EQ(std::move(first).sync().device(), device);
 }
 
-TEST_P(Operations, A_part_on_another_device_fails_and_is_tried_again_as_any_other) {
+TEST_P(Operations, A_part_on_another_device_can_fail_and_be_retried) {
   const Device other = Device::simulated({.seed = 9, .workers = 1});
   int tries = 0;
   const auto fails_once = [&] {
@@ -573,14 +573,14 @@ TEST_P(Operations, A_part_on_another_device_fails_and_is_tried_again_as_any_othe
   EXPECT_EQ(tries, 2);
 }
 
-TEST_P(Operations, The_stream_of_a_door_outweighs_every_device) {
+TEST_P(Operations, An_explicit_stream_overrides_every_device) {
   const Device other = Device::simulated({.seed = 9, .workers = 1});
   const auto [x, y] = run(zip(ones<float>({3}).on(other), ones<float>({3}).on(device)));
   EXPECT_EQ(x.device(), device);
   EXPECT_EQ(y.device(), device);
 }
 
-TEST_P(Operations, Parts_of_two_devices_meet_after_a_copy) {
+TEST_P(Operations, Tensors_of_two_devices_combine_after_a_copy) {
   const Device other = Device::simulated({.seed = 9, .workers = 1});
   const auto there = [&] { return full<float>({3}, 2).on(other); };
   const auto sum = [&](auto y) {
@@ -614,7 +614,7 @@ TEST_P(Operations, Spawn_does_not_block) {
   EXPECT_EQ(std::move(running).wait(), 1);
 }
 
-TEST_P(Operations, Cancel_stops_what_has_not_started) {
+TEST_P(Operations, Cancel_drops_work_that_has_not_started) {
   std::atomic<bool> may_go = false;
   bool was_called = false;
   Spawned<int> running = spawn(value(1)
@@ -631,7 +631,7 @@ TEST_P(Operations, Cancel_stops_what_has_not_started) {
   EXPECT_FALSE(was_called);
 }
 
-TEST_P(Operations, Functions_that_have_not_begun_do_not_begin_when_it_is_cancelled) {
+TEST_P(Operations, Functions_do_not_start_after_a_cancel) {
   std::atomic<bool> may_go = false;
   std::atomic<int> begun = 0;
   std::vector<DeviceOperation<int>> waiting;
@@ -650,10 +650,10 @@ TEST_P(Operations, Functions_that_have_not_begun_do_not_begin_when_it_is_cancell
   const int before = begun;
   may_go = true;
   expect_error(Errc::cancelled, "cancelled", [&] { running.wait(); });
-  EXPECT_LE(begun, before + 1);  // one may have been between the two
+  EXPECT_LE(begun, before + 1);  // one may have been starting
 }
 
-TEST_P(Operations, Functions_that_have_not_begun_do_not_begin_after_a_failure) {
+TEST_P(Operations, Functions_do_not_start_after_a_failure) {
   std::atomic<int> begun = 0;
   std::atomic<bool> has_failed = false;
   std::vector<DeviceOperation<int>> waiting;
@@ -671,7 +671,7 @@ TEST_P(Operations, Functions_that_have_not_begun_do_not_begin_after_a_failure) {
   EXPECT_LT(begun, 100);
 }
 
-TEST_P(Operations, A_stop_token_stops) {
+TEST_P(Operations, A_stop_token_cancels) {
   std::stop_source source;
   std::atomic<bool> may_go = false;
   Spawned<int> running = value(1)
@@ -701,7 +701,7 @@ TEST_P(Operations, A_chain_is_one_launch_and_its_tensors_need_no_memory) {
   EXPECT_LE(device.memory().peak, before + 2 * size);
 }
 
-TEST_P(Operations, The_numbers_of_a_graph_may_be_others_each_time) {
+TEST_P(Operations, The_scalars_of_a_graph_may_change_each_time) {
   const auto mixed = tile::kernel(
       "mixed",
       [](tile::Out<float> z, tile::In<float> x, tile::Scalar<std::int32_t, "whole"> whole,
@@ -709,7 +709,7 @@ TEST_P(Operations, The_numbers_of_a_graph_may_be_others_each_time) {
   const auto x = run(arange<float>(6).reshape({2, 3}).shared());
   for (int i = 0; i < 4; ++i) {
     const auto a = static_cast<float>(i), b = 0.5F - a;
-    // Fused, and as the last one, which a reduction in between keeps apart.
+    // Once in a fused group, and once behind a reduction, which cannot be fused.
     auto scaled = saxpy(empty<float>({2, 3}), mixed(empty<float>({2, 3}), x, i - 2, b), x, a);
     auto [sum, same] = zip(empty<float>({2, 1}), std::move(scaled)).apply("reduce_sum", {{"axis", 1}}).unzip();
     const auto host = run(mixed(empty<float>({2, 1}), std::move(sum), 10 * i, a).to_host());
@@ -724,7 +724,7 @@ TEST_P(Operations, The_numbers_of_a_graph_may_be_others_each_time) {
   }
 }
 
-TEST_P(Operations, The_named_parameters_of_a_graph_may_be_others_each_time) {
+TEST_P(Operations, The_named_parameters_of_a_graph_may_change_each_time) {
   const auto x = run(full<float>({8}, 1).shared());
   for (int i = 0; i < 20; ++i) {
     const auto seed = static_cast<std::int64_t>(i);
@@ -742,7 +742,7 @@ TEST_P(Operations, The_named_parameters_of_a_graph_may_be_others_each_time) {
   }
 }
 
-TEST_P(Operations, The_named_parameters_of_a_graph_may_be_again_what_they_were) {
+TEST_P(Operations, The_named_parameters_of_a_graph_may_change_back) {
   const auto x = run(full<float>({8}, 1).shared());
   for (const float number : {5.0F, 6.0F, 5.0F, 7.0F, 6.0F, 5.0F}) {
     auto filled = std::get<0>(zip(empty<float>({8}), full<float>({8}, number), x).apply("elementwise_add").unzip());
@@ -752,7 +752,7 @@ TEST_P(Operations, The_named_parameters_of_a_graph_may_be_again_what_they_were) 
   }
 }
 
-TEST_P(Operations, A_number_that_does_not_fit_is_refused_each_time) {
+TEST_P(Operations, A_scalar_out_of_range_is_refused_each_time) {
   const auto offset =
       tile::kernel("offset", [](tile::Out<std::uint8_t> z, tile::In<std::uint8_t> x,
                                 tile::Scalar<std::uint8_t, "by"> by) { z.store(tile::load_like(x, z) + by); });
@@ -765,19 +765,19 @@ TEST_P(Operations, A_number_that_does_not_fit_is_refused_each_time) {
   EXPECT_EQ(run(twice(4)), std::vector<std::uint8_t>(4, 7));
 }
 
-TEST_P(Operations, A_reshaped_tensor_is_the_same_memory) {
+TEST_P(Operations, A_reshaped_tensor_shares_its_memory) {
   Tensor<float> tensor = run(arange<float>(6));
   Buffer buffer = tensor.buffer();
   Tensor<float> wide = std::move(tensor).reshape({2, 3});
   EXPECT_EQ(wide.shape(), Shape(2, 3));
   EXPECT_EQ(wide.buffer().shape(), Shape(2, 3));
-  expect_error(Errc::invalid_argument, "moved from", [&] { (void)tensor.shape(); });
+  expect_error(Errc::invalid_argument, "moved-from", [&] { (void)tensor.shape(); });
   buffer.write<float>({5, 4, 3, 2, 1, 0});
   Tensor<float> back = std::move(wide).reshape({3, 2}).reshape({6});
   EXPECT_EQ(back.shape(), Shape(6));
   EXPECT_EQ(back.buffer().read<float>(), (std::vector<float>{5, 4, 3, 2, 1, 0}));
   expect_error(Errc::shape_mismatch, "[6] has 6 elements, [7] would have 7", [&] { std::move(back).reshape({7}); });
-  // Recorded only: written as one shape and read as another, in one graph and alone.
+  // Before it is submitted: written with one shape and read with another, in a graph and by itself.
   const auto flat =
       run(add_kernel(empty<float>({6}), ones<float>({2, 3}).reshape({6}),
                      add_kernel(empty<float>({3, 2}), ones<float>({3, 2}), ones<float>({3, 2})).reshape({6}))
@@ -793,7 +793,7 @@ TEST_P(Operations, A_million_nodes_do_not_overflow_the_stack) {
   for (int i = 0; i < 1'000'000; ++i) dropped = std::move(dropped).then([](int x) { return value(x + 1); });
 }
 
-TEST_P(Operations, A_million_functions_of_the_host_do_not_overflow_the_stack) {
+TEST_P(Operations, A_million_host_functions_do_not_overflow_the_stack) {
   auto operation = value(0);
   for (int i = 0; i < 500'000; ++i) {
     operation = std::move(operation).map([](int x) { return x + 1; }).inspect([](int) {});
@@ -801,7 +801,7 @@ TEST_P(Operations, A_million_functions_of_the_host_do_not_overflow_the_stack) {
   EXPECT_EQ(run(std::move(operation)), 500'000);
 }
 
-TEST_P(Operations, Operations_inside_of_each_other_do_not_overflow_the_stack) {
+TEST_P(Operations, Deeply_nested_operations_do_not_overflow_the_stack) {
   constexpr int many = 100'000;
   auto caught = value(1).on(device), timed = value(2).on(device), first = value(3).on(device);
   for (int i = 0; i < many; ++i) {
@@ -819,14 +819,14 @@ TEST_P(Operations, Operations_inside_of_each_other_do_not_overflow_the_stack) {
   EXPECT_EQ(run(std::move(copied).to_host()), std::vector<float>(4, 1));
 }
 
-TEST_P(Operations, A_failure_comes_out_of_operations_inside_of_each_other) {
+TEST_P(Operations, A_failure_leaves_deeply_nested_operations) {
   auto operation = value(1).on(device).map([](int x) { return x > 0 ? throw std::runtime_error("deep") : x; });
   for (int i = 0; i < 100'000; ++i) operation = std::move(operation).timeout(1h);
   expect_error(Errc::call_failed, "deep",
                [&] { run(std::move(operation).or_else([](const Error& error) -> int { throw Error(error); })); });
 }
 
-TEST_P(Operations, Cancelling_reaches_operations_inside_of_each_other) {
+TEST_P(Operations, Cancelling_reaches_deeply_nested_operations) {
   std::atomic<bool> may_go = false;
   auto operation = value(1).on(device).map([&](int x) {
     while (!may_go) std::this_thread::yield();
@@ -839,7 +839,7 @@ TEST_P(Operations, Cancelling_reaches_operations_inside_of_each_other) {
   expect_error(Errc::cancelled, "cancelled", [&] { running.wait(); });
 }
 
-TEST_P(Operations, A_long_chain_of_kernels_is_cut_into_pieces) {
+TEST_P(Operations, A_long_chain_of_kernels_is_submitted_in_pieces) {
   const auto one = run(ones<float>({4}).shared());
   auto operation = zeros<float>({4});
   for (int i = 0; i < 1000; ++i) {
@@ -849,7 +849,7 @@ TEST_P(Operations, A_long_chain_of_kernels_is_cut_into_pieces) {
   EXPECT_EQ(run(std::move(operation).to_host()), std::vector<float>(4, 1000));
 }
 
-TEST_P(Operations, A_graph_that_pins_too_much_memory_is_cut_and_run) {
+TEST_P(Operations, A_graph_that_pins_too_much_memory_is_submitted_early) {
   const Device small = Device::simulated({.workers = 2});
   small.set_memory_limit(std::size_t{64} << 20);
   auto operation = zeros<float>({1 << 20});
@@ -862,7 +862,7 @@ TEST_P(Operations, A_graph_that_pins_too_much_memory_is_cut_and_run) {
   EXPECT_EQ(sum.buffer().map_read<float>()[5], 100);
 }
 
-// A device with room for 32 tensors, and graphs of 1,600: what does not fit at once is evaluated in pieces.
+// A device with memory for 32 tensors, and graphs of 1,600, which are evaluated in pieces.
 class SmallMemory : public testing::Test {
  protected:
   using Op = DeviceOperation<Tensor<float>>;
@@ -906,7 +906,7 @@ TEST_F(SmallMemory, Holds_a_chain) {
   EXPECT_EQ(run(std::move(chain).to_host())[5], count);
 }
 
-TEST_F(SmallMemory, Holds_a_chain_of_what_the_host_brings) {
+TEST_F(SmallMemory, Holds_a_chain_of_host_data) {
   Op chain = full_of(0);
   for (int i = 0; i < count; ++i) chain = sum(std::move(chain), from_host_one(i));
   EXPECT_EQ(run(std::move(chain).to_host())[5], count);
@@ -916,11 +916,9 @@ TEST_F(SmallMemory, Holds_a_tree) {
   EXPECT_EQ(run(tree(many([](int) { return full_of(1); }), sum).to_host())[5], count);
 }
 
-TEST_F(SmallMemory, Holds_a_tree_of_what_the_host_brings) {
-  EXPECT_EQ(run(tree(many(from_host_one), sum).to_host())[5], count);
-}
+TEST_F(SmallMemory, Holds_a_tree_of_host_data) { EXPECT_EQ(run(tree(many(from_host_one), sum).to_host())[5], count); }
 
-TEST_F(SmallMemory, Holds_many_copies_for_the_host) {
+TEST_F(SmallMemory, Holds_many_copies_to_the_host) {
   const auto copies = run(when_all(many([](int i) { return full_of(i).to_host(); })));
   ASSERT_EQ(copies.size(), std::size_t{count});
   for (int i = 0; i < count; ++i) EXPECT_EQ(copies[static_cast<std::size_t>(i)][7], i);
@@ -933,7 +931,7 @@ TEST_F(SmallMemory, Holds_many_maps) {
   for (int i = 0; i < count; ++i) EXPECT_EQ(values[static_cast<std::size_t>(i)], i);
 }
 
-TEST_F(SmallMemory, Holds_many_branches_that_go_on_after_a_map) {
+TEST_F(SmallMemory, Holds_many_branches_that_continue_after_a_map) {
   const auto twice = [](Tensor<float> tensor) {
     auto shared = std::move(tensor).shared();
     return add_kernel(empty<float>({size}), shared, shared);
@@ -944,13 +942,13 @@ TEST_F(SmallMemory, Holds_many_branches_that_go_on_after_a_map) {
   for (int i = 0; i < count; ++i) EXPECT_EQ(copies[static_cast<std::size_t>(i)][7], 4 * i);
 }
 
-TEST_F(SmallMemory, Holds_many_operations_inside_of_others) {
+TEST_F(SmallMemory, Holds_many_nested_operations) {
   const auto copies = run(when_all(many([](int i) { return full_of(i).to_host().timeout(100s); })));
   for (int i = 0; i < count; ++i) EXPECT_EQ(copies[static_cast<std::size_t>(i)][7], i);
 }
 
-TEST_F(SmallMemory, Holds_products_one_by_one_that_do_not_fit_at_once) {
-  // Sums are fused; the operands of products need memory, whichever are planned together.
+TEST_F(SmallMemory, Submits_products_one_by_one_that_do_not_fit_together) {
+  // Sums are fused; the operands of products need memory however they are planned.
   constexpr std::int64_t side = 256;
   const auto product = [](Op x, Op y) {
     auto [z, left, right] = zip(empty<float>({side, side}), std::move(x), std::move(y)).apply("matmul").unzip();
@@ -960,26 +958,26 @@ TEST_F(SmallMemory, Holds_products_one_by_one_that_do_not_fit_at_once) {
   EXPECT_EQ(run(std::move(products).to_host())[5], 1.0F / side);
 }
 
-TEST_F(SmallMemory, Says_so_if_it_cannot_hold_it) {
+TEST_F(SmallMemory, Reports_what_it_cannot_hold) {
   expect_error(Errc::out_of_memory, "limit", [&] { run(when_all(many(full_of, 33))); });
   expect_error(Errc::out_of_memory, "limit", [&] { run(full<float>({33 * size}, 1).to_host()); });
   expect_error(Errc::out_of_memory, "limit", [&] { run(when_all(many(from_host_one, 33))); });
   EXPECT_EQ(run(when_all(many(full_of, 31))).size(), 31U);
 }
 
-TEST_P(Operations, What_was_used_cannot_be_used_again) {
+TEST_P(Operations, A_consumed_operation_cannot_be_used_again) {
   auto operation = ones<float>({3});
   run(std::move(operation));
-  expect_error(Errc::invalid_argument, "used already", [&] { std::move(operation).sync(); });
+  expect_error(Errc::invalid_argument, "already consumed", [&] { std::move(operation).sync(); });
   Tensor<float> tensor = run(ones<float>({3}));
   const Tensor<float> moved = std::move(tensor);
-  expect_error(Errc::invalid_argument, "moved from", [&] { tensor.buffer(); });
-  expect_error(Errc::invalid_argument, "moved from", [&] { tensor.shape(); });
+  expect_error(Errc::invalid_argument, "moved-from", [&] { tensor.buffer(); });
+  expect_error(Errc::invalid_argument, "moved-from", [&] { tensor.shape(); });
 }
 
 TEST_P(Operations, Bad_input_is_refused_with_its_reason) {
   expect_error(Errc::count_mismatch, "3 values", [] { from_host<float>({1, 2, 3}, {4}).sync(); });
-  expect_error(Errc::shape_mismatch, "as many axes", [&] { run(ones<float>({4, 4}).partition({2})); });
+  expect_error(Errc::shape_mismatch, "different ranks", [&] { run(ones<float>({4, 4}).partition({2})); });
   expect_error(Errc::invalid_argument, "empty", [&] { run(ones<float>({4, 4}).partition({2, 0})); });
   expect_error(Errc::shape_mismatch, "elements", [&] { run(ones<float>({4, 4}).reshape({15})); });
   expect_error(Errc::unknown_kernel, "relu", [&] { run(zip(empty<float>({3}), ones<float>({3})).apply("rleu")); });
@@ -997,9 +995,9 @@ TEST_P(Operations, Bad_input_is_refused_with_its_reason) {
   expect_error(Errc::shape_mismatch, "grid", [&] { run(tile_size.grid({2})(empty<float>({4, 4}))); });
 }
 
-TEST_P(Operations, What_is_wrong_with_a_graph_names_the_kernel) {
+TEST_P(Operations, An_error_in_a_graph_names_the_kernel) {
   const auto x = run(ones<float>({4}).shared());
-  expect_error(Errc::invalid_argument, "[tile_size] a grid of [0,0] has no tiles",
+  expect_error(Errc::invalid_argument, "[tile_size] the grid [0,0] has no tiles",
                [&] { run(tile_size.grid({0, 0})(empty<float>({2, 2}))); });
   expect_error(Errc::count_mismatch, "[relu] a kernel needs a tensor", [&] { run(zip(1, 2).apply("relu")); });
   auto wrong = zip(empty<float>({3}), add_kernel(empty<float>({4}), x, x)).apply("relu");
@@ -1013,23 +1011,23 @@ TEST_P(Operations, What_is_wrong_with_a_graph_names_the_kernel) {
 TEST_P(Operations, A_value_is_taken_from_a_spawned_operation_once) {
   Spawned<std::vector<float>> running = spawn(ones<float>({2}).on(device).to_host());
   EXPECT_EQ(std::move(running).wait(), std::vector<float>(2, 1));
-  expect_error(Errc::invalid_argument, "empty handle", [&] { std::move(running).wait(); });
+  expect_error(Errc::invalid_argument, "empty operation handle", [&] { std::move(running).wait(); });
 }
 
-TEST(Operation, Works_on_a_device_where_nothing_runs_by_itself) {
+TEST(Operation, Works_on_a_device_without_workers) {
   const Device device = Device::simulated({.seed = 3, .workers = 0});
   EXPECT_EQ(ones<float>({10000}).map([](Tensor<float> t) { return t.shape(); }).sync_on(device.stream()), Shape{10000});
   Spawned<std::vector<float>> running = ones<float>({10000}).to_host().submit_on(device.stream());
   EXPECT_EQ(running.wait().size(), 10000U);
 }
 
-TEST(Operation, Policies_choose_streams_and_change_no_result) {
+TEST(Operation, Stream_policies_do_not_change_results) {
   struct Mine final : StreamPolicy {
     Stream stream_for(const Device& device, std::uint64_t) override {
-      ++asked;
+      ++calls;
       return device.stream();
     }
-    std::atomic<int> asked = 0;
+    std::atomic<int> calls = 0;
   };
   const auto mine = std::make_shared<Mine>();
   for (const auto& policy : {std::shared_ptr<StreamPolicy>(mine), round_robin_streams(2), single_stream(),
@@ -1038,8 +1036,8 @@ TEST(Operation, Policies_choose_streams_and_change_no_result) {
     EXPECT_EQ(add_kernel(zeros<float>({9}), ones<float>({9}), ones<float>({9})).to_host().sync(),
               std::vector<float>(9, 2));
   }
-  EXPECT_GT(mine->asked, 0);
-  expect_error(Errc::invalid_argument, "one stream", [] { round_robin_streams(0); });
+  EXPECT_GT(mine->calls, 0);
+  expect_error(Errc::invalid_argument, "at least 1", [] { round_robin_streams(0); });
 }
 
 }  // namespace

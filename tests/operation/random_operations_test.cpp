@@ -1,4 +1,4 @@
-// Random trees of operations, with failures and cancellations, against evaluating them by hand.
+// Random trees of operations, with failures and cancellations, compared with direct evaluation on the host.
 #include <tessera/tessera.hpp>
 
 #include "compile/compile.hpp"
@@ -31,7 +31,7 @@ const auto times_kernel = tile::kernel(
     "times",
     [](tile::Out<float> z, tile::In<float> x, tile::Scalar<float, "factor"> f) { z.store(tile::load_like(x, z) * f); });
 
-// An operation and what it must give: nothing if it must fail.
+// An operation and its expected value; nothing if it must fail.
 struct Pair {
   Operation operation;
   std::optional<Values> expected;
@@ -197,7 +197,7 @@ class Trees {
     auto [x, y] = zip(std::move(a.operation), std::move(b.operation)).unzip();
     auto [z, y_back, x_back] = plus_kernel(empty<float>(shape()), std::move(y), std::move(x)).unzip();
     if (number(2) == 0) return {clamped(std::move(z)), sum(a.expected, b.expected)};
-    // A part that only passes through fails with the rest.
+    // A part that is only passed through fails with the rest.
     if (!a.expected || !b.expected) return {std::move(x_back), std::nullopt};
     return {std::move(x_back), a.expected};
   }
@@ -220,7 +220,7 @@ class Trees {
     });
     return {std::move(operation), total};
   }
-  // All that can be first have the same value.
+  // All operations that can come first have the same value.
   Pair first_of(int depth) {
     const auto seed = static_cast<unsigned>(random_());
     std::optional<Values> expected;
@@ -291,7 +291,7 @@ void check(const Device& device, unsigned seed) {
   }
 }
 
-// A tree that is cancelled gives its value, fails as it must, or is cancelled; nothing else.
+// A cancelled tree returns its value, fails as expected, or is cancelled; nothing else.
 void check_cancelled(const Device& device, unsigned seed) {
   Trees trees(device, seed);
   Pair pair = trees.tree(trees.number(7));
@@ -316,7 +316,7 @@ void check_cancelled(const Device& device, unsigned seed) {
   }
 }
 
-// Most trees are like no other: compiling them all would take minutes.
+// Most trees are unique: compiling them all would take minutes.
 struct Interpreted {
   Interpreted() { compile::set_interpreted(true); }
   ~Interpreted() { compile::set_interpreted(false); }
@@ -325,7 +325,7 @@ struct Interpreted {
 constexpr unsigned some = test::is_sanitized ? 20 : 100;
 constexpr unsigned many = test::is_sanitized ? 300 : 3000;
 
-TEST(RandomOperations, Agree_with_evaluating_them_by_hand) {
+TEST(RandomOperations, Agree_with_direct_evaluation) {
   for (unsigned seed = 0; seed < some; ++seed) check(Device::best(), seed);
 }
 
@@ -353,7 +353,7 @@ TEST(RandomOperations, Agree_from_several_threads) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(RandomOperations, That_are_cancelled_end_one_way_or_the_other) {
+TEST(RandomOperations, End_in_an_allowed_state_when_cancelled) {
   const Interpreted interpreted;
   for (unsigned seed = 0; seed < many; ++seed) {
     check_cancelled(seed % 2 == 0 ? Device::best() : Device::simulated({.seed = seed, .workers = 2}), seed);

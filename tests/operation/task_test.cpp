@@ -41,7 +41,7 @@ Task<int> fail(std::string why) {
   co_return 0;
 }
 
-// A thread with a queue, as event loops are.
+// A thread with a queue, like an event loop.
 class Loop {
  public:
   Loop() : thread_([this] { run(); }) {}
@@ -54,13 +54,13 @@ class Loop {
     queue_.push_back(std::move(function));
     changed_.notify_one();
   }
-  // On its thread, to its end.
+  // Runs a function on the thread and waits for it.
   void run_there(const std::function<void()>& function) {
-    const auto over = std::make_shared<std::promise<void>>();  // set_value may still be at work when wait returns
-    std::future<void> ended = over->get_future();
-    post([over, &function] {
+    const auto done = std::make_shared<std::promise<void>>();  // set_value may still be running when wait returns
+    std::future<void> ended = done->get_future();
+    post([done, &function] {
       function();
-      over->set_value();
+      done->set_value();
     });
     ended.wait();
   }
@@ -84,7 +84,7 @@ class Loop {
   std::thread thread_;
 };
 
-// The ways to name it as an executor.
+// The forms of executors.
 struct WithExecute {
   Loop* loop;
   void execute(std::function<void()> function) const { loop->post(std::move(function)); }
@@ -94,8 +94,8 @@ struct WithPost {
   void post(std::function<void()> function) const { loop->post(std::move(function)); }
 };
 
-// A function of the host's in an operation that stops until it may go on. It may outlive the gate, and the test: a task
-// that is dropped where it waits does not wait for it.
+// A host function in an operation that blocks until it is released. It may outlive the gate and the test: a task that
+// is dropped while suspended does not wait for it.
 struct Gate {
   struct State {
     std::atomic<bool> is_reached = false;
@@ -117,7 +117,7 @@ struct Gate {
   }
 };
 
-TEST(Task, Gives_a_value_or_nothing) {
+TEST(Task, Returns_a_value_or_nothing) {
   EXPECT_EQ(sync_wait(give(7)), 7);
   sync_wait(nothing());
   const auto owned = [](std::unique_ptr<int> x) -> Task<std::unique_ptr<int>> { co_return x; };
@@ -126,7 +126,7 @@ TEST(Task, Gives_a_value_or_nothing) {
   EXPECT_EQ(sync_wait(pair()).second, "one");
 }
 
-TEST(Task, Begins_when_it_is_awaited) {
+TEST(Task, Starts_when_it_is_awaited) {
   bool has_begun = false;
   const auto body = [&]() -> Task<void> {
     has_begun = true;
@@ -151,7 +151,7 @@ TEST(Task, Awaits_operations) {
   EXPECT_EQ(sync_wait(value(3)), 3);
 }
 
-TEST(Task, An_exception_comes_to_whoever_awaits) {
+TEST(Task, An_exception_reaches_whoever_awaits) {
   EXPECT_THROW(sync_wait(fail("no luck")), std::runtime_error);
   const auto body = []() -> Task<std::string> {
     try {
@@ -176,14 +176,14 @@ TEST(Task, An_exception_comes_to_whoever_awaits) {
 TEST(Task, Runs_once) {
   Task<int> task = give(1);
   EXPECT_EQ(sync_wait(std::move(task)), 1);
-  expect_error(Errc::invalid_argument, "used already", [&] { sync_wait(std::move(task)); });
-  expect_error(Errc::invalid_argument, "used already", [&] { spawn(std::move(task)); });
+  expect_error(Errc::invalid_argument, "already consumed", [&] { sync_wait(std::move(task)); });
+  expect_error(Errc::invalid_argument, "already consumed", [&] { spawn(std::move(task)); });
   const auto twice = []() -> Task<int> {
     Task<int> inner = give(2);
     const int first = co_await std::move(inner);
     co_return first + co_await std::move(inner);
   };
-  expect_error(Errc::invalid_argument, "used already", [&] { sync_wait(twice()); });
+  expect_error(Errc::invalid_argument, "already consumed", [&] { sync_wait(twice()); });
 }
 
 TEST(Task, A_million_awaits_need_no_stack) {
@@ -199,7 +199,7 @@ TEST(Task, A_million_awaits_need_no_stack) {
     co_return sum;
   };
   EXPECT_EQ(sync_wait(operations()), 100'000);
-  const auto executor = []() -> Task<int> {  // that calls at once
+  const auto executor = []() -> Task<int> {  // which calls the function at once
     int sum = 0;
     for (int i = 0; i < 100'000; ++i) sum += co_await value(1).on([](auto f) { f(); });
     co_return sum;
@@ -207,7 +207,7 @@ TEST(Task, A_million_awaits_need_no_stack) {
   EXPECT_EQ(sync_wait(executor()), 100'000);
 }
 
-TEST(Task, Many_awaits_that_really_wait_need_no_stack) {
+TEST(Task, Many_awaits_that_suspend_need_no_stack) {
   const auto body = []() -> Task<int> {
     int sum = 0;
     for (int i = 0; i < 20'000; ++i) sum += co_await value(1).map([](int x) { return x; });
@@ -226,13 +226,13 @@ Task<int> depth_without_waiting(int levels) {
   co_return 1 + co_await depth_without_waiting(levels - 1);
 }
 
-TEST(Task, Hundreds_of_thousands_that_await_each_other_need_no_stack) {
+TEST(Task, Hundreds_of_thousands_of_nested_tasks_need_no_stack) {
   EXPECT_EQ(sync_wait(depth(300'000)), 300'000);
   EXPECT_EQ(sync_wait(depth_without_waiting(300'000)), 300'000);
   EXPECT_EQ(spawn(depth(300'000)).wait(), 300'000);
 }
 
-TEST(Task, A_failure_comes_out_of_a_hundred_thousand) {
+TEST(Task, A_failure_leaves_a_hundred_thousand_nested_tasks) {
   struct Body {
     static Task<int> fail_at(int levels) {
       if (levels == 0) co_return co_await value(0).map([](int) -> int { throw std::runtime_error("deep"); });
@@ -242,8 +242,8 @@ TEST(Task, A_failure_comes_out_of_a_hundred_thousand) {
   EXPECT_THROW(sync_wait(Body::fail_at(100'000)), std::runtime_error);
 }
 
-TEST(Task, Hundreds_of_thousands_that_await_each_other_are_dropped_from_the_inside) {
-  // Each looks at what the one that awaits it holds.
+TEST(Task, Hundreds_of_thousands_of_nested_tasks_are_destroyed_innermost_first) {
+  // Each one uses an object of the task that awaits it.
   struct Level {
     const int number;
     const Level* const outer;
@@ -276,8 +276,8 @@ TEST(Task, Hundreds_of_thousands_that_await_each_other_are_dropped_from_the_insi
   EXPECT_EQ(dropped, levels + 1);
 }
 
-TEST(Task, May_be_awaited_by_a_coroutine_that_somebody_resumes_and_waits_for) {
-  // Sixteen tasks around it: what is put off would be put off for ever.
+TEST(Task, Is_not_deferred_when_user_code_resumes_the_awaiting_coroutine) {
+  // Inside sixteen tasks: if the coroutine were deferred, it would be deferred forever.
   struct Own {
     struct promise_type {
       Own get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
@@ -325,7 +325,7 @@ TEST(Task, Awaits_commands) {
   }
 }
 
-TEST(Task, Works_on_a_device_where_nothing_runs_by_itself) {
+TEST(Task, Works_on_a_device_without_workers) {
   const Device device = Device::simulated({.seed = 3, .workers = 0});
   const auto inner = [&](float x) -> Task<float> {
     const auto host = co_await full<float>({10000}, x).on(device).to_host();
@@ -345,7 +345,7 @@ TEST(Task, Works_on_a_device_where_nothing_runs_by_itself) {
 }
 
 // The task itself runs elsewhere.
-TEST(Task, A_spawned_task_awaits_what_nobody_else_runs) {
+TEST(Task, A_spawned_task_awaits_work_on_a_device_without_workers) {
   const Device device = Device::simulated({.seed = 3, .workers = 0});
   const auto body = [&]() -> Task<float> {
     const auto host = co_await full<float>({10000}, 2).on(device).to_host();
@@ -358,22 +358,22 @@ TEST(Task, A_spawned_task_awaits_what_nobody_else_runs) {
   EXPECT_EQ(sync_wait(outer()), 8);
 }
 
-TEST(Task, Spawned_in_the_background) {
+TEST(Task, Runs_in_the_background_when_spawned) {
   Spawned<int> running = spawn(depth(10));
   EXPECT_EQ(running.wait(), 10);
   EXPECT_EQ(running.poll(), Status::completed);
   EXPECT_THROW(spawn(fail("no luck")).wait(), std::runtime_error);
   spawn(nothing()).wait();
-  std::promise<void> over;
+  std::promise<void> done;
   const auto dropped = [&]() -> Task<void> {
     co_await value(1).map([](int) {});
-    over.set_value();
+    done.set_value();
   };
   spawn(dropped());
-  over.get_future().wait();
+  done.get_future().wait();
 }
 
-TEST(Task, Cancel_throws_in_the_task_where_it_waits) {
+TEST(Task, Cancel_throws_from_the_pending_co_await) {
   Gate gate;
   bool was_caught = false;
   bool has_gone_on = false;
@@ -397,7 +397,7 @@ TEST(Task, Cancel_throws_in_the_task_where_it_waits) {
   EXPECT_FALSE(running.cancel());
 }
 
-TEST(Task, A_stop_token_stops_what_it_waits_for) {
+TEST(Task, A_stop_token_cancels_what_it_awaits) {
   for (const bool is_spawned : {true, false}) {
     Gate gate;
     std::stop_source stop;
@@ -425,8 +425,8 @@ TEST(Task, A_stop_token_stops_what_it_waits_for) {
   }
 }
 
-TEST(Task, That_has_not_begun_does_not_begin_when_it_is_cancelled) {
-  const Device device = Device::simulated({.seed = 3, .workers = 0});  // nothing runs before somebody waits
+TEST(Task, Does_not_start_after_a_cancel) {
+  const Device device = Device::simulated({.seed = 3, .workers = 0});  // nothing runs before a thread waits
   bool has_begun = false;
   const auto task = [](bool& begun) -> Task<int> {
     begun = true;
@@ -444,7 +444,7 @@ Device slow_device() {
       {.seed = 1, .workers = 2, .faults = {{.command = 1, .kind = InjectedFault::Kind::delay, .delay = 1s}}});
 }
 
-TEST(Task, That_is_stopped_does_not_wait_for_a_command_any_more) {
+TEST(Task, No_longer_waits_for_a_command_when_stopped) {
   const auto body = [](Command command) -> Task<int> {
     co_await command;
     co_return 1;
@@ -488,7 +488,7 @@ TEST(Task, That_is_stopped_does_not_wait_for_a_command_any_more) {
   }
 }
 
-TEST(Task, That_is_stopped_cancels_the_spawned_operation_that_it_awaits) {
+TEST(Task, Cancels_the_spawned_operation_that_it_awaits_when_stopped) {
   Gate gate;
   bool has_gone_on = false;
   Spawned<int> awaited = spawn(value(1).map(gate.function()).map([&](int x) { return has_gone_on = true, x; }));
@@ -502,7 +502,7 @@ TEST(Task, That_is_stopped_cancels_the_spawned_operation_that_it_awaits) {
   EXPECT_FALSE(has_gone_on);
 }
 
-TEST(Task, May_end_and_be_stopped_at_once_while_it_waits_for_a_command) {
+TEST(Task, May_finish_and_be_stopped_at_the_same_time) {
   const Device device = Device::best();
   const auto body = [](Command command) -> Task<int> {
     co_await command;
@@ -522,7 +522,7 @@ TEST(Task, May_end_and_be_stopped_at_once_while_it_waits_for_a_command) {
   }
 }
 
-TEST(Task, Is_part_of_a_zip_as_it_is) {
+TEST(Task, Can_be_passed_to_zip) {
   const auto number = [](int x) -> Task<int> { co_return x; };
   const auto nothing = []() -> Task<void> { co_return; };
   const auto [one, two, none] = zip(number(1), number(2), nothing()).sync();
@@ -531,7 +531,7 @@ TEST(Task, Is_part_of_a_zip_as_it_is) {
   static_assert(std::is_same_v<decltype(none), const std::monostate>);
 }
 
-TEST(Task, An_operation_may_be_waited_for_with_a_stop_token) {
+TEST(Task, Sync_wait_of_an_operation_takes_a_stop_token) {
   std::stop_source stop;
   EXPECT_EQ(sync_wait(value(1).map([](int x) { return x; }), stop.get_token()), 1);
   stop.request_stop();
@@ -558,10 +558,10 @@ struct Pinned {
   int calls = 0;
 };
 
-TEST(Task, Gets_what_an_executor_throws) {
-  const auto body = [](bool is_over) -> Task<int> {
+TEST(Task, Rethrows_what_an_executor_throws) {
+  const auto body = [](bool is_finished) -> Task<int> {
     auto operation = value(1).map([=](int x) {
-      if (!is_over) std::this_thread::sleep_for(20ms);
+      if (!is_finished) std::this_thread::sleep_for(20ms);
       return x;
     });
     try {
@@ -578,7 +578,7 @@ TEST(Task, Gets_what_an_executor_throws) {
   EXPECT_THROW(sync_wait(at_once()), std::runtime_error);
 }
 
-TEST(Task, Goes_on_at_an_executor_that_cannot_be_copied) {
+TEST(Task, Continues_on_a_non_copyable_executor) {
   Pinned pinned;
   const auto body = [&]() -> Task<int> {
     co_return co_await value(1).map([](int x) { return x; }).on(std::ref(pinned));
@@ -587,7 +587,7 @@ TEST(Task, Goes_on_at_an_executor_that_cannot_be_copied) {
   EXPECT_EQ(pinned.calls, 1);
 }
 
-TEST(Task, May_go_on_after_it_was_stopped) {
+TEST(Task, May_continue_after_it_was_stopped) {
   std::stop_source stop;
   stop.request_stop();
   const auto body = []() -> Task<int> {
@@ -601,7 +601,7 @@ TEST(Task, May_go_on_after_it_was_stopped) {
   EXPECT_EQ(sync_wait(body(), stop.get_token()), 5);
 }
 
-TEST(Task, Goes_on_where_an_executor_says) {
+TEST(Task, Continues_on_an_executor) {
   Loop loop;
   const auto body = [&]() -> Task<void> {
     const auto is_there = [&] { return std::this_thread::get_id() == loop.id(); };
@@ -619,7 +619,7 @@ TEST(Task, Goes_on_where_an_executor_says) {
   sync_wait(body());
 }
 
-TEST(Task, Goes_on_there_also_if_there_was_nothing_to_wait_for) {
+TEST(Task, Continues_on_an_executor_even_without_waiting) {
   Loop loop;
   const auto body = [&]() -> Task<void> {
     EXPECT_EQ(co_await value(1).on(WithExecute{&loop}), 1);
@@ -630,7 +630,7 @@ TEST(Task, Goes_on_there_also_if_there_was_nothing_to_wait_for) {
   for (int i = 0; i < 100; ++i) sync_wait(body());
 }
 
-TEST(Task, A_failure_comes_there_too) {
+TEST(Task, Rethrows_a_failure_on_the_executor) {
   Loop loop;
   const auto body = [&]() -> Task<void> {
     try {
@@ -643,7 +643,7 @@ TEST(Task, A_failure_comes_there_too) {
   sync_wait(body());
 }
 
-// A coroutine of the program's own, which it can destroy.
+// A user-defined coroutine type, which can be destroyed.
 struct Manual {
   struct promise_type {
     Manual get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
@@ -655,7 +655,7 @@ struct Manual {
   std::coroutine_handle<promise_type> coroutine;
 };
 
-TEST(Task, Destroyed_while_it_waits_cancels_the_operation) {
+TEST(Task, Destroying_it_while_suspended_cancels_the_operation) {
   auto gate = std::make_shared<Gate>();
   const auto token = std::make_shared<int>(0);
   std::atomic<bool> has_gone_on = false;
@@ -675,7 +675,7 @@ TEST(Task, Destroyed_while_it_waits_cancels_the_operation) {
   EXPECT_FALSE(has_gone_on);
 }
 
-TEST(Task, Destroyed_on_the_executor_while_it_waits_or_is_on_its_way) {
+TEST(Task, Can_be_destroyed_on_the_executor_before_it_continues) {
   for (int round = 0; round < 200; ++round) {
     Loop loop;
     std::coroutine_handle<> coroutine;
@@ -686,7 +686,7 @@ TEST(Task, Destroyed_on_the_executor_while_it_waits_or_is_on_its_way) {
     };
     loop.run_there([&] {
       coroutine = body().coroutine;
-      if (round % 2 == 0) std::this_thread::sleep_for(200us);  // so that it is on its way in most cases
+      if (round % 2 == 0) std::this_thread::sleep_for(200us);  // so that the transfer has usually begun
       coroutine.destroy();
     });
     loop.run_there([] {});
@@ -694,7 +694,7 @@ TEST(Task, Destroyed_on_the_executor_while_it_waits_or_is_on_its_way) {
   }
 }
 
-TEST(Task, Dropped_while_it_waits_destroys_what_it_holds) {
+TEST(Task, Dropping_it_while_suspended_destroys_what_it_holds) {
   const auto gate = std::make_shared<Gate>();
   const auto token = std::make_shared<int>(0);
   const auto inner = [&](std::shared_ptr<int>) -> Task<int> {
@@ -740,7 +740,7 @@ TEST(Task, Many_on_many_threads) {
   for (std::thread& thread : all) thread.join();
 }
 
-TEST(Task, A_stream_policy_tells_tasks_apart) {
+TEST(Task, A_stream_policy_can_distinguish_tasks) {
   struct Noting final : StreamPolicy {
     Stream stream_for(const Device& device, std::uint64_t task) override {
       const std::scoped_lock lock(mutex);
@@ -769,7 +769,7 @@ TEST(Task, A_stream_policy_tells_tasks_apart) {
   EXPECT_EQ(noting->tasks[4], 0U);
 }
 
-TEST(Task, Stream_policies_change_no_result) {
+TEST(Task, Stream_policies_do_not_change_results) {
   const auto body = [](float x) -> Task<float> {
     float sum = 0;
     for (int i = 0; i < 20; ++i) sum += (co_await full<float>({100}, x).to_host())[7];
@@ -786,7 +786,7 @@ TEST(Task, Stream_policies_change_no_result) {
   set_stream_policy(nullptr);
 }
 
-TEST(Task, Is_part_of_operations) {
+TEST(Task, Composes_with_operations) {
   auto [a, b, c] = zip(as_operation(give(1)), as_operation(depth(3)), ones<float>({2}).to_host()).sync();
   EXPECT_EQ(a, 1);
   EXPECT_EQ(b, 3);
@@ -801,7 +801,7 @@ TEST(Task, Is_part_of_operations) {
   expect_error(Errc::unsupported, "runs once", [] { as_operation(give(1)).retry(2).sync(); });
 }
 
-TEST(Task, One_of_several_is_enough) {
+TEST(Task, Can_be_passed_to_when_any) {
   Gate gate;
   const auto slow = [&]() -> Task<int> {
     co_await value(1).map(gate.function()).map([](int x) { return x; });
@@ -819,8 +819,8 @@ TEST(Task, One_of_several_is_enough) {
   EXPECT_EQ(result, index == 0 ? 1 : 2);
 }
 
-// The task is over and gone when the operation fails: there is nothing to stop any more.
-TEST(Task, A_failure_after_it) {
+// The task has finished and is destroyed when the operation fails: there is nothing left to stop.
+TEST(Task, An_operation_may_fail_after_a_task_has_finished) {
   const auto failing = [] {
     return value(1).then([](int x) { return as_operation(depth(x)); }).map([](int) -> int {
       throw std::runtime_error("no luck");

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <tessera/detail/operation_node.hpp>
+#include <tessera/detail/operation_run.hpp>
+#include <tessera/detail/operation_task.hpp>
 
 #include <concepts>
 #include <coroutine>
@@ -13,11 +15,11 @@
 #include <type_traits>
 #include <utility>
 
-// How coroutines wait for operations: for operation.hpp, not for programs.
+// How coroutines await operations. Not for user code.
 namespace tessera::detail {
 
-// Where a coroutine goes on: an executor has execute(f), or post(f), or post(f, allocator) as those of the Networking
-// TS and of Asio before 1.24 do, or is called with f.
+// An executor has execute(f), or post(f), or post(f, allocator) as executors of the Networking TS and of Asio
+// before 1.24 do, or can be called with f.
 template <class E, class F>
 concept HasExecute = requires(E& executor, F f) { executor.execute(std::move(f)); };
 template <class E, class F>
@@ -30,11 +32,12 @@ template <class E>
 struct IsReference : std::false_type {};
 template <class E>
 struct IsReference<std::reference_wrapper<E>> : std::true_type {};
-// Those that cannot be copied are given as std::ref(executor).
+// Non-copyable executors are passed as std::ref(executor).
 template <class E, class F = void (*)()>
 concept Executor = TakesFunctions<std::unwrap_reference_t<E>, F> && std::copy_constructible<E>;
 template <class E, class F = void (*)()>
-concept ExecutorToRefer = !std::copy_constructible<E> && (TakesFunctions<E, F> || requires(E& e) { e.get_executor(); });
+concept NonCopyableExecutor =
+    !std::copy_constructible<E> && (TakesFunctions<E, F> || requires(E& e) { e.get_executor(); });
 
 template <class E, class F>
 void execute_on(E& executor, F function) {
@@ -50,14 +53,14 @@ void execute_on(E& executor, F function) {
     executor(std::move(function));
   }
 }
-struct Anywhere {};  // on the thread that ends the operation
+struct Anywhere {};  // resume on the thread that finishes the run
 
-// What co_await uses, for every door. Starts what is not started.
+// The common part of all awaiters. Starts the operation if it has not been started.
 template <class T>
-class RunAwaiterBase {
+class OperationAwaiterBase {
  public:
-  RunAwaiterBase(const RunAwaiterBase&) = delete;
-  RunAwaiterBase& operator=(const RunAwaiterBase&) = delete;
+  OperationAwaiterBase(const OperationAwaiterBase&) = delete;
+  OperationAwaiterBase& operator=(const OperationAwaiterBase&) = delete;
 
   bool await_ready() const noexcept { return false; }
   T await_resume() {
@@ -66,11 +69,11 @@ class RunAwaiterBase {
   }
 
  protected:
-  explicit RunAwaiterBase(NodePtr root) noexcept : run_(std::move(root)) {}
-  explicit RunAwaiterBase(Run run) noexcept : run_(std::move(run)) {}
-  ~RunAwaiterBase() = default;
+  explicit OperationAwaiterBase(NodePtr root) noexcept : run_(std::move(root)) {}
+  explicit OperationAwaiterBase(OperationRun run) noexcept : run_(std::move(run)) {}
+  ~OperationAwaiterBase() = default;
 
-  // Gives the task that awaits it, if it is one.
+  // Returns the context of the awaiting coroutine if that is a Task.
   template <class Promise>
   const TaskContext* start(std::coroutine_handle<Promise> waiting) {
     const TaskContext* task = nullptr;
@@ -86,142 +89,143 @@ class RunAwaiterBase {
     return task;
   }
 
-  Run run_;
+  OperationRun run_;
 
  private:
   struct CancelRun {
-    Run run;
-    void operator()() const noexcept { run.cancel(Errc::cancelled, "the task that waits for it was stopped"); }
+    OperationRun run;
+    void operator()() const noexcept { run.cancel(Errc::cancelled, "the task that awaits the operation was stopped"); }
   };
-  std::optional<std::stop_callback<CancelRun>> on_stop_;  // of what had been started before
+  std::optional<std::stop_callback<CancelRun>> on_stop_;  // for a run that was started before
 };
 
-// Goes on at an executor, in any case: also if there was nothing to wait for.
+// Always resumes on an executor, even if there was nothing to wait for.
 template <class T, class Executor>
-class RunAwaiter final : public RunAwaiterBase<T> {
+class OperationAwaiter final : public OperationAwaiterBase<T> {
  public:
-  RunAwaiter(NodePtr root, Executor executor)
-      : RunAwaiterBase<T>(std::move(root)), hop_(std::make_shared<Hop>(std::move(executor))) {}
-  RunAwaiter(Run run, Executor executor)
-      : RunAwaiterBase<T>(std::move(run)), hop_(std::make_shared<Hop>(std::move(executor))) {}
-  ~RunAwaiter() {
+  OperationAwaiter(NodePtr root, Executor executor)
+      : OperationAwaiterBase<T>(std::move(root)), transfer_(std::make_shared<Transfer>(std::move(executor))) {}
+  OperationAwaiter(OperationRun run, Executor executor)
+      : OperationAwaiterBase<T>(std::move(run)), transfer_(std::make_shared<Transfer>(std::move(executor))) {}
+  ~OperationAwaiter() {
     if (is_resumed_) return;
-    if (this->run_ && this->run_.remove_observer(*hop_)) {
-      hop_->self = nullptr;
+    if (this->run_ && this->run_.remove_observer(*transfer_)) {
+      transfer_->self = nullptr;
       this->run_.cancel();
     }
-    hop_->give_up();
+    transfer_->abandon();
   }
 
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> waiting) {
     const TaskContext* task = this->start(waiting);
-    const std::shared_ptr<Hop> hop = hop_;  // this awaiter may be gone when the observer is there
-    const Run run = this->run_;
-    hop->waiting = waiting;
-    if (run.is_over()) return hop->leave();
-    hop->self = hop;
-    if (task && task->driver) task->driver->awaits(run);
-    if (run.add_observer(*hop)) return true;
-    hop->self = nullptr;
-    return hop->leave();
+    // Once the observer is added, this awaiter may be destroyed at any time.
+    const std::shared_ptr<Transfer> transfer = transfer_;
+    const OperationRun run = this->run_;
+    transfer->waiting = waiting;
+    if (run.is_finished()) return transfer->post_while_suspending();
+    transfer->self = transfer;
+    if (task && task->listener) task->listener->awaits(run);
+    if (run.add_observer(*transfer)) return true;
+    transfer->self = nullptr;
+    return transfer->post_while_suspending();
   }
   T await_resume() {
     is_resumed_ = true;
-    if (hop_->failure) std::rethrow_exception(hop_->failure);
-    return RunAwaiterBase<T>::await_resume();
+    if (transfer_->failure) std::rethrow_exception(transfer_->failure);
+    return OperationAwaiterBase<T>::await_resume();
   }
 
  private:
-  // The way there. The coroutine may be destroyed, on the executor's thread, while this is on its way: it is not
-  // resumed then, and the executor is not used any more.
-  struct Hop final : Run::Observer, std::enable_shared_from_this<Hop> {
-    explicit Hop(Executor on) : executor(std::move(on)) {}
+  // Moves the coroutine to the executor. The coroutine may be destroyed on the executor's thread meanwhile: it is not
+  // resumed then, and the executor is not used again.
+  struct Transfer final : RunObserver, std::enable_shared_from_this<Transfer> {
+    explicit Transfer(Executor to) : executor(std::move(to)) {}
 
-    void run_over() noexcept override {
-      const std::shared_ptr<Hop> keep = std::move(self);
-      const UserCode scope;
-      if (!go()) arrive();
+    void run_finished() noexcept override {
+      const std::shared_ptr<Transfer> keep = std::move(self);
+      const UserCodeScope scope;
+      if (!post()) resume();
     }
-    // Of a coroutine that is about to be suspended. False if the executor called back at once: it just goes on then,
-    // so that many of these in a loop need no stack.
-    bool leave() {
-      struct Leaving {
-        const Hop* outer;
-        ~Leaving() { leaving = outer; }
-      } const restore{std::exchange(leaving, this)};
-      return go() && !is_there;
+    // Called from await_suspend(). False if the executor ran the function inside post(): the coroutine just continues
+    // then, so that a loop of these needs no stack.
+    bool post_while_suspending() {
+      struct Restore {
+        const Transfer* outer;
+        ~Restore() { suspending = outer; }
+      } const restore{std::exchange(suspending, this)};
+      return post() && !has_arrived;
     }
-    // False if the executor does not take it: the coroutine goes on here then, and gets what that threw.
-    bool go() {
+    // False if the executor threw: the coroutine continues on this thread and rethrows that.
+    bool post() {
       const std::scoped_lock lock(mutex);
       if (!waiting) return true;
       try {
-        Executor there = executor;
-        execute_on(there, [hop = this->shared_from_this()] { hop->arrive(); });
+        Executor target = executor;
+        execute_on(target, [transfer = this->shared_from_this()] { transfer->resume(); });
       } catch (...) {
-        if (!waiting) throw;  // it was the coroutine's
+        if (!waiting) throw;  // the coroutine's exception, not the executor's
         failure = std::current_exception();
         return false;
       }
       return true;
     }
-    void arrive() {
-      if (leaving == this) {
-        is_there = true;
+    void resume() {
+      if (suspending == this) {
+        has_arrived = true;
       } else if (waiting) {
         std::exchange(waiting, nullptr).resume();
       }
     }
 
-    void give_up() {
+    void abandon() {
       const std::scoped_lock lock(mutex);
       waiting = nullptr;
     }
 
     Executor executor;
-    std::mutex mutex;                 // held while the executor is told
-    std::coroutine_handle<> waiting;  // null when it is gone
-    std::shared_ptr<Hop> self;        // as long as a run may call it
-    bool is_there = false;
+    std::mutex mutex;                 // held during post()
+    std::coroutine_handle<> waiting;  // null when resumed or destroyed
+    std::shared_ptr<Transfer> self;   // while a run may call it
+    bool has_arrived = false;
     std::exception_ptr failure;  // the executor's
-    static inline thread_local const Hop* leaving = nullptr;
+    static inline thread_local const Transfer* suspending = nullptr;
   };
 
-  std::shared_ptr<Hop> hop_;
+  std::shared_ptr<Transfer> transfer_;
   bool is_resumed_ = false;
 };
 
-// Goes on on the thread that ends the run.
+// Resumes on the thread that finishes the run.
 template <class T>
-class RunAwaiter<T, Anywhere> final : public RunAwaiterBase<T>, private Run::Observer {
+class OperationAwaiter<T, Anywhere> final : public OperationAwaiterBase<T>, private RunObserver {
  public:
-  RunAwaiter(NodePtr root, Anywhere) noexcept : RunAwaiterBase<T>(std::move(root)) {}
-  RunAwaiter(Run run, Anywhere) noexcept : RunAwaiterBase<T>(std::move(run)) {}
-  ~RunAwaiter() {
-    // A coroutine may be destroyed while it waits: nobody wants the value any more.
+  OperationAwaiter(NodePtr root, Anywhere) noexcept : OperationAwaiterBase<T>(std::move(root)) {}
+  OperationAwaiter(OperationRun run, Anywhere) noexcept : OperationAwaiterBase<T>(std::move(run)) {}
+  ~OperationAwaiter() {
+    // The coroutine is destroyed while it waits: nobody needs the value any more.
     if (is_waiting_ && this->run_.remove_observer(*this)) this->run_.cancel();
   }
 
   template <class Promise>
   bool await_suspend(std::coroutine_handle<Promise> waiting) {
     const TaskContext* task = this->start(waiting);
-    if (this->run_.is_over()) return false;
-    const Run run = this->run_;  // this awaiter may be gone when the observer is there
+    if (this->run_.is_finished()) return false;
+    const OperationRun run = this->run_;  // once the observer is added, this awaiter may be destroyed at any time
     waiting_ = waiting;
     is_waiting_ = true;
-    if (task && task->driver) task->driver->awaits(run);
+    if (task && task->listener) task->listener->awaits(run);
     if (run.add_observer(*this)) return true;
     is_waiting_ = false;
     return false;
   }
 
  private:
-  void run_over() noexcept override {
+  void run_finished() noexcept override {
     is_waiting_ = false;
     this->run_.before_user_code();
-    const UserCode scope;
-    waiting_.resume();  // may end the life of this awaiter
+    const UserCodeScope scope;
+    waiting_.resume();  // may destroy this awaiter
   }
 
   std::coroutine_handle<> waiting_;

@@ -1,5 +1,5 @@
-// A const operation cannot be used up.
-// Error: an operation is used up by awaiting it: write co_await std::move(operation)
+// co_await consumes the operation, so it cannot be const.
+// Error: co_await consumes the operation: write co_await std::move(operation)
 #include <tessera/task.hpp>
 
 using namespace tessera;

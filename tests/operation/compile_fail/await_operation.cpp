@@ -1,5 +1,5 @@
 // An operation can be awaited once.
-// Error: an operation is used up by awaiting it: write co_await std::move(operation)
+// Error: co_await consumes the operation: write co_await std::move(operation)
 #include <tessera/task.hpp>
 
 using namespace tessera;

@@ -1,5 +1,5 @@
-// A spawned operation gives its value once.
-// Error: a spawned operation gives its value once: write co_await std::move(spawned)
+// A spawned operation can be awaited once.
+// Error: co_await consumes the handle: write co_await std::move(spawned)
 #include <tessera/task.hpp>
 
 using namespace tessera;

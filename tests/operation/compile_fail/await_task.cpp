@@ -1,5 +1,5 @@
 // A task runs once.
-// Error: a task runs once: write co_await std::move(task)
+// Error: co_await consumes the task: write co_await std::move(task)
 #include <tessera/task.hpp>
 
 using namespace tessera;

@@ -1,5 +1,5 @@
-// A function of inspect that does not take the value.
-// Error: the function of inspect() is called with the value of the operation, as const&
+// A function passed to inspect() that does not take the value.
+// Error: the function passed to inspect() must take the operation's value, by const reference
 #include <tessera/operation.hpp>
 
 using namespace tessera;

@@ -1,5 +1,5 @@
-// The element types of a kernel are those of its tensors.
-// Error: the kernel's tile::In takes a tensor of its own element type
+// The element types of a kernel and its tensors must match.
+// Error: the kernel's tile::In<T> takes a tensor of the same element type
 #include <tessera/operation.hpp>
 
 using namespace tessera;

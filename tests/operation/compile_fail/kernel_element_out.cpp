@@ -1,5 +1,5 @@
-// The element types of a kernel are those of its tensors.
-// Error: the kernel's tile::Out takes a Tensor or Partitioned of its own element type
+// The element types of a kernel and its tensors must match.
+// Error: the kernel's tile::Out<T> takes a Tensor<T> or Partitioned<T> of the same element type
 #include <tessera/operation.hpp>
 
 using namespace tessera;

@@ -1,5 +1,5 @@
-// A kernel is applied to the values of a zip.
-// Error: a kernel is applied to several values: zip(output, inputs...).apply(kernel)
+// apply() needs the values of a zip.
+// Error: apply() needs a tuple of values: write zip(output, inputs...).apply(kernel)
 #include <tessera/operation.hpp>
 
 using namespace tessera;

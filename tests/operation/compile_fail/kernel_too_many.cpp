@@ -1,5 +1,5 @@
 // A kernel takes a value for each of its parameters.
-// Error: the kernel takes another number of values: one for each of its parameters, in their order
+// Error: wrong number of values for the kernel: pass one for each of its parameters, in order
 #include <tessera/operation.hpp>
 
 using namespace tessera;

@@ -1,5 +1,5 @@
-// An operation gives its value away: the function of map() takes it over.
-// Error: the function of map() is called with the value of the operation, by value
+// The function passed to map() takes ownership of the value.
+// Error: the function passed to map() must take the operation's value, by value
 #include <tessera/operation.hpp>
 
 using namespace tessera;

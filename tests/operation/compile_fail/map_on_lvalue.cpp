@@ -1,5 +1,5 @@
-// What uses an operation up is called on one that is moved: map.
-// Error: an operation is used up: write std::move(operation).map(
+// map() consumes the operation, so it needs std::move.
+// Error: this consumes the operation: write std::move(operation).map(
 #include <tessera/operation.hpp>
 
 using namespace tessera;

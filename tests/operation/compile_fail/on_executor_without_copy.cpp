@@ -1,4 +1,4 @@
-// An executor that cannot be copied is referred to.
+// A non-copyable executor is passed by std::ref.
 // Error: this executor cannot be copied: write on(std::ref(executor))
 #include <tessera/operation.hpp>
 

@@ -1,5 +1,5 @@
-// A function of or_else that does not take the error.
-// Error: the function of or_else() is called with a const Error&
+// A function passed to or_else() that does not take the error.
+// Error: the function passed to or_else() must take a const Error&
 #include <tessera/operation.hpp>
 
 using namespace tessera;

@@ -1,5 +1,5 @@
-// A function of or_else with a value of another type.
-// Error: the function of or_else() returns a value of the operation's type, or an operation with one
+// A function passed to or_else() with a value of another type.
+// Error: the function passed to or_else() must return a value of the operation's type, or an operation with one
 #include <tessera/operation.hpp>
 
 using namespace tessera;

@@ -1,5 +1,5 @@
-// A tensor has one owner: an operation takes it over.
-// Error: an owned tensor can be used once: std::move(tensor) into the operation
+// A tensor has one owner: an operation takes ownership of it.
+// Error: an owned tensor can be used once: pass std::move(tensor), or share it
 #include <tessera/operation.hpp>
 
 using namespace tessera;

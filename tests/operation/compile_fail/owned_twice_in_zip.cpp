@@ -1,5 +1,5 @@
-// A tensor has one owner: it cannot be given to two.
-// Error: an owned tensor can be used once: std::move(tensor) into the operation
+// A tensor has one owner: it cannot be passed twice.
+// Error: an owned tensor can be used once: pass std::move(tensor), or share it
 #include <tessera/operation.hpp>
 
 using namespace tessera;

@@ -1,5 +1,5 @@
 // An operation can be spawned once.
-// Error: an operation is used up by spawning it: write spawn(std::move(operation))
+// Error: spawn() consumes the operation: write spawn(std::move(operation))
 #include <tessera/operation.hpp>
 
 using namespace tessera;

@@ -1,5 +1,5 @@
 // A task can be spawned once.
-// Error: a task runs once: write spawn(std::move(task))
+// Error: spawn() consumes the task: write spawn(std::move(task))
 #include <tessera/task.hpp>
 
 using namespace tessera;

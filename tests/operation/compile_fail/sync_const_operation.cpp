@@ -1,5 +1,5 @@
-// An operation that is used up is not const.
-// Error: an operation is used up, so it cannot be const
+// sync() consumes the operation, so it cannot be const.
+// Error: this consumes the operation, which must not be const
 #include <tessera/operation.hpp>
 
 using namespace tessera;

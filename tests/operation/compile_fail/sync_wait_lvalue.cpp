@@ -1,5 +1,5 @@
 // An operation can be waited for once.
-// Error: an operation is used up: write sync_wait(std::move(operation))
+// Error: sync_wait() consumes the operation: write sync_wait(std::move(operation))
 #include <tessera/task.hpp>
 
 using namespace tessera;

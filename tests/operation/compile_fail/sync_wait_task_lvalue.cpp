@@ -1,5 +1,5 @@
 // A task can be waited for once.
-// Error: a task runs once: write sync_wait(std::move(task))
+// Error: sync_wait() consumes the task: write sync_wait(std::move(task))
 #include <tessera/task.hpp>
 
 using namespace tessera;

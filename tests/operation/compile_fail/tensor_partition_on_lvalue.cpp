@@ -1,4 +1,4 @@
-// A tensor is moved into its tiles.
+// partition() consumes the tensor, so it needs std::move.
 // Error: a tensor has one owner: write std::move(tensor).partition(
 #include <tessera/operation.hpp>
 

@@ -1,4 +1,4 @@
-// A tensor is moved to its readers.
+// shared() consumes the tensor, so it needs std::move.
 // Error: a tensor has one owner: write std::move(tensor).shared()
 #include <tessera/operation.hpp>
 

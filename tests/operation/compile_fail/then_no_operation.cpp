@@ -1,5 +1,5 @@
-// then() goes on with an operation; map() is for functions that make values.
-// Error: the function of then() returns an operation: value(x), or map() for a host function
+// then() continues with an operation; map() is for functions that return values.
+// Error: the function passed to then() must return an operation: return value(x), or use map()
 #include <tessera/operation.hpp>
 
 using namespace tessera;

@@ -1,5 +1,5 @@
-// What uses an operation up is called on one that is moved: then.
-// Error: an operation is used up: write std::move(operation).then(
+// then() consumes the operation, so it needs std::move.
+// Error: this consumes the operation: write std::move(operation).then(
 #include <tessera/operation.hpp>
 
 using namespace tessera;

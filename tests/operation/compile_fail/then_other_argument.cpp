@@ -1,5 +1,5 @@
-// The function of then() takes the value.
-// Error: the function of then() is called with the value of the operation, by value
+// The function passed to then() takes the value.
+// Error: the function passed to then() must take the operation's value, by value
 #include <tessera/operation.hpp>
 
 using namespace tessera;

@@ -1,5 +1,5 @@
-// to_host() is for tensors.
-// Error: to_host() is for a tensor: unzip() takes the tensors out of several values
+// to_host() needs a tensor.
+// Error: to_host() needs a tensor: unzip() splits a tuple into its tensors
 #include <tessera/operation.hpp>
 
 using namespace tessera;

@@ -1,5 +1,5 @@
-// unzip() is for several values.
-// Error: unzip() is for several values, as zip() gives them
+// unzip() needs a tuple.
+// Error: unzip() needs a std::tuple of values, such as zip() returns
 #include <tessera/operation.hpp>
 
 using namespace tessera;

@@ -1,5 +1,5 @@
 // An operation needs no value().
-// Error: it is an operation already
+// Error: value() takes a value: this is an operation already
 #include <tessera/operation.hpp>
 
 using namespace tessera;

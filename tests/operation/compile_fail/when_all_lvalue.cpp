@@ -1,5 +1,5 @@
-// Operations are moved into when_all.
-// Error: operations are used up: write when_all(std::move(operations))
+// when_all() consumes its operations, so it needs std::move.
+// Error: when_all() consumes the operations: write when_all(std::move(operations))
 #include <tessera/operation.hpp>
 
 using namespace tessera;

@@ -1,5 +1,5 @@
-// Operations are moved into when_any.
-// Error: operations are used up: write when_any(std::move(operations))
+// when_any() consumes its operations, so it needs std::move.
+// Error: when_any() consumes the operations: write when_any(std::move(operations))
 #include <tessera/operation.hpp>
 
 using namespace tessera;

@@ -1,5 +1,5 @@
-// Many may read a shared tensor, so nobody may write it.
-// Error: a shared tensor cannot be written: give the kernel's tile::Out a tensor that it owns
+// A shared tensor has many readers, so nobody may write it.
+// Error: a kernel cannot write a shared tensor: pass an owned tensor for its tile::Out
 #include <tessera/operation.hpp>
 
 using namespace tessera;

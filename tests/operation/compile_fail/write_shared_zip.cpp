@@ -1,5 +1,5 @@
-// As write_shared.cpp, with zip and apply.
-// Error: a shared tensor cannot be written: give the kernel's tile::Out a tensor that it owns
+// The same as write_shared.cpp, with zip and apply.
+// Error: a kernel cannot write a shared tensor: pass an owned tensor for its tile::Out
 #include <tessera/operation.hpp>
 
 using namespace tessera;

@@ -1,5 +1,5 @@
-// An operation can be part of one other.
-// Error: an operation can be used once: std::move(operation), or share its value with shared() to use it often
+// An operation can be a part of one other operation only.
+// Error: an operation can be used once: pass std::move(operation), or share its value with shared()
 #include <tessera/operation.hpp>
 
 using namespace tessera;

@@ -1,5 +1,5 @@
-// A task is moved into zip.
-// Error: a task runs once: write std::move(task)
+// zip() consumes the task, so it needs std::move.
+// Error: a task can be used once: pass std::move(task)
 #include <tessera/task.hpp>
 
 using namespace tessera;

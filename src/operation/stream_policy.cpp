@@ -1,7 +1,10 @@
-// Which stream an operation runs on.
-#include <tessera/operation.hpp>
+#include <tessera/stream_policy.hpp>
 
-#include "operation/run.hpp"
+#include <tessera/detail/operation_task.hpp>
+#include <tessera/error.hpp>
+
+#include "operation/operation_cache.hpp"
+#include "operation/run_state.hpp"
 
 #include <atomic>
 #include <map>
@@ -17,12 +20,12 @@ namespace {
 using detail::Access;
 using detail::engine::DeviceState;
 
-// Streams of the devices that it has seen, by some number.
+// One stream for each device and index, created on first use.
 class Streams {
  public:
-  Stream of(const Device& device, std::uint64_t number) {
+  Stream of(const Device& device, std::uint64_t index) {
     const std::scoped_lock lock(mutex_);
-    Stream& stream = streams_[{Access::get(device), number}];
+    Stream& stream = streams_[{Access::get(device), index}];
     if (!stream) stream = device.stream();
     return stream;
   }
@@ -43,13 +46,15 @@ class RoundRobin final : public StreamPolicy {
   Streams streams_;
 };
 
-// The streams of tasks that are over would be too many to keep: a task's number chooses one of some.
+// A stream for each task would accumulate: the id of a task selects one of a fixed number.
 class PerTask final : public StreamPolicy {
  public:
-  Stream stream_for(const Device& device, std::uint64_t task) override { return streams_.of(device, task % most); }
+  Stream stream_for(const Device& device, std::uint64_t task) override {
+    return streams_.of(device, task % max_streams);
+  }
 
  private:
-  static constexpr std::uint64_t most = 64;
+  static constexpr std::uint64_t max_streams = 64;
   Streams streams_;
 };
 
@@ -67,7 +72,7 @@ Policy& policy() {
 }  // namespace
 
 std::shared_ptr<StreamPolicy> round_robin_streams(unsigned count) {
-  if (count == 0) throw Error(Errc::invalid_argument, "[round_robin_streams] needs one stream at least");
+  if (count == 0) throw Error(Errc::invalid_argument, "[round_robin_streams] the number of streams must be at least 1");
   return std::make_shared<RoundRobin>(count);
 }
 std::shared_ptr<StreamPolicy> single_stream() { return std::make_shared<RoundRobin>(1); }
@@ -75,13 +80,13 @@ std::shared_ptr<StreamPolicy> stream_per_task() { return std::make_shared<PerTas
 
 void set_stream_policy(std::shared_ptr<StreamPolicy> chosen) {
   Policy& current = policy();
-  std::shared_ptr<StreamPolicy> replaced;  // goes after the lock
+  std::shared_ptr<StreamPolicy> replaced;  // released after the lock
   const std::scoped_lock lock(current.mutex);
   replaced = std::exchange(current.chosen, std::move(chosen));
   current.is_chosen = static_cast<bool>(current.chosen);
 }
 
-namespace detail {
+namespace detail::operation {
 
 bool has_stream_policy() noexcept { return policy().is_chosen.load(std::memory_order_relaxed); }
 
@@ -99,22 +104,9 @@ Stream stream_for(engine::DeviceState& device, const RunOptions& options) {
   const std::shared_ptr<OperationCache> cache = OperationCache::of(device);
   if (!cache) return {};
   const std::uint32_t next = cache->next_stream.fetch_add(1, std::memory_order_relaxed);
-  return cache->streams[next % OperationCache::lanes];
+  return cache->streams[next % OperationCache::stream_count];
 }
 
-// Far from the numbers that people choose.
-std::int64_t next_seed() noexcept {
-  static std::atomic<std::int64_t> last{1'000'000'000};
-  return ++last;
-}
-
-bool is_worth_retrying(const Error& error) noexcept {
-  const Errc code = error.code();
-  // A deadline is that of a timeout inside: one outside stops the trying too.
-  return code == Errc::call_failed || code == Errc::deadline_exceeded ||
-         (fault(code) != Fault::caller && fault(code) != Fault::outcome);
-}
-
-}  // namespace detail
+}  // namespace detail::operation
 
 }  // namespace tessera

@@ -1,0 +1,126 @@
+// What a run has in flight: commands and host functions.
+#include <tessera/error.hpp>
+
+#include "operation/run_state.hpp"
+
+#include <utility>
+
+namespace tessera::detail::operation {
+
+// Posts an event when a command of a run has finished. Deletes itself then.
+class RunState::CommandWatcher final : public Observer {
+ public:
+  CommandWatcher(std::shared_ptr<RunState> run, std::uint64_t number) : run_(std::move(run)), number_(number) {}
+  void command_finished(engine::Work&) noexcept override {
+    const std::unique_ptr<CommandWatcher> self(this);
+    run_->post({.node = nullptr, .failure = nullptr, .command = number_});
+  }
+
+ private:
+  std::shared_ptr<RunState> run_;
+  std::uint64_t number_;
+};
+
+// Submits what was recorded, or drops it after a failure, and watches the new commands.
+void RunState::flush() {
+  if (outcome_.failure) recorder_.drop_all(error_of(outcome_.failure).failure());
+  bool can_wait = true;
+  while (true) {
+    new_commands_.clear();
+    const CallRecorder::FlushResult result = recorder_.flush(can_wait, watched_commands_, new_commands_);
+    watched_commands_ = result.next_command;
+    for (const Ref<engine::Work>& command : new_commands_) watch(command, false);
+    new_commands_.clear();
+    if (result.failure && !outcome_.failure) return fail(std::make_exception_ptr(Error(result.failure)));
+    if (!result.is_short_of_memory) return;
+    if (outcome_.failure) return recorder_.drop_all(error_of(outcome_.failure).failure());
+    can_wait = is_progressing();
+    if (can_wait) {
+      pressure_.is_starved = true;
+      return;
+    }
+  }
+}
+
+void RunState::watch(const Ref<engine::Work>& command, bool is_foreign) {
+  const std::uint64_t number = ++last_command_;
+  if (!command->is_settled()) {
+    {
+      const std::scoped_lock lock(mutex_);
+      commands_.add({number, command, is_foreign});
+    }
+    auto watcher = std::make_unique<CommandWatcher>(shared_from_this(), number);
+    if (command->add_observer(*watcher)) {
+      static_cast<void>(watcher.release());  // it deletes itself
+      changed_.notify_all();
+      return;
+    }
+    const std::scoped_lock lock(mutex_);
+    commands_.remove(number);
+  }
+  if (!is_foreign && command->failure) fail(std::make_exception_ptr(Error(command->failure)), number);
+}
+
+// The node waits until all commands so far have finished.
+void RunState::park(OperationNode& node, bool has_host_function) {
+  flush();
+  if (outcome_.failure || pressure_.is_starved) return;
+  waiting_.park(node, last_command_, has_host_function);
+  unpark();
+}
+
+void RunState::unpark() {
+  const std::scoped_lock lock(mutex_);
+  waiting_.unpark(commands_, stack_);
+}
+
+void RunState::step_after(OperationNode& node, const std::vector<Ref<engine::Work>>& commands) {
+  for (const Ref<engine::Work>& command : commands) watch(command, true);
+  park(node, false);
+}
+
+std::vector<Ref<engine::Work>> RunState::submitted() {
+  std::vector<Ref<engine::Work>> commands;
+  recorder_.flush();
+  recorder_.flush(true, 0, commands);
+  return commands;
+}
+
+// Hands host functions over to device threads, but for one that this thread may call itself, which it returns.
+OperationNode* RunState::start_host_functions(std::vector<OperationNode*>& nodes, bool is_caller) {
+  if (nodes.empty()) return nullptr;
+  // A caller that does not wait must not be held up by a host function.
+  OperationNode* own = nullptr;
+  if (!is_caller || options_.blocks) {
+    own = nodes.back();
+    nodes.pop_back();
+  }
+  for (OperationNode* node : nodes) {
+    execute_user_code([self = shared_from_this(), node] { self->post(self->call_host_function(*node)); });
+  }
+  if (own) device_->scheduler->before_user_code();
+  return own;
+}
+
+RunEvent RunState::call_host_function(OperationNode& node) noexcept {
+  RunEvent done{.node = &node, .failure = nullptr, .command = 0, .is_host_function = true};
+  if (is_stopping()) return done;
+  const UserCodeScope scope;
+  try {
+    node.run_on_host();
+  } catch (...) {
+    done.failure = std::current_exception();
+  }
+  return done;
+}
+
+void RunState::execute_user_code(std::function<void()> function) {
+  engine::submit_host(*device_, {.label = "function",
+                                 .storage = nullptr,
+                                 .function = [scheduler = device_->scheduler, function = std::move(function)] {
+                                   scheduler->before_user_code();
+                                   function();
+                                 }});
+}
+
+}  // namespace tessera::detail::operation
