@@ -17,7 +17,7 @@ begin = @scripts/part --begin
 part = @scripts/part $(1)
 summary = @scripts/part --summary '$(1)'
 setup = $(call part,setup) scripts/setup $(1)
-configure = $(call part,configure) cmake --preset $(1) --log-level=WARNING -DTESSERA_WERROR=$(WERROR)
+configure = $(call part,configure) sh -c 'cmake --preset $(1) -DTESSERA_WERROR=$(WERROR) >/dev/null'
 heading = @printf '\n== %s\n' '$(1)'
 
 .DEFAULT_GOAL := build
