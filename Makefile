@@ -7,70 +7,102 @@ DEVICE ?= cpu
 # Warnings are errors in CI only, so that another compiler's new warning breaks nobody's build.
 WERROR := $(if $(filter true,$(CI)),ON,OFF)
 
-configure = @cmake --preset $(1) -DTESSERA_WERROR=$(WERROR) >/dev/null
+# Which random numbers and which of the sampled cases the tests try: others with each commit. A failure prints it.
+ifndef TESSERA_TEST_SEED
+TESSERA_TEST_SEED := $(shell printf '%d' "0x$$(git rev-parse --short=7 HEAD 2>/dev/null || echo 1)")
+endif
+export TESSERA_TEST_SEED
+
+begin = @scripts/part --begin
+part = @scripts/part $(1)
+summary = @scripts/part --summary '$(1)'
+setup = $(call part,setup) scripts/setup $(1)
+configure = $(call part,configure) sh -c 'cmake --preset $(1) -DTESSERA_WERROR=$(WERROR) >/dev/null'
 heading = @printf '\n== %s\n' '$(1)'
 
 .DEFAULT_GOAL := build
 # The steps run in the order written; ninja and ctest do the parallel work.
 .NOTPARALLEL:
-.PHONY: help build demo test test-release test-asan test-tsan test-consumer bench lint analyze format install clean
+.PHONY: help build demo test test-all test-release test-sanitizers test-asan test-tsan test-consumer test-clang bench \
+        lint analyze format install clean begin
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
 
-build: ## set up and build the library and everything around it
-	@scripts/setup build
+begin:
+	$(begin)
+
+build: ## set up and build the library, the examples and the tests
+	$(call setup,build)
 	$(call configure,release)
-	@cmake --build --preset release
+	$(call part,build) cmake --build --preset release
 
-demo: ## set up, build and run the demo (ARGS= for its arguments)
-	@scripts/setup build
+demo: begin ## set up, build and run the demo (ARGS= for its arguments)
+	$(call setup,build)
 	$(call configure,release)
-	@cmake --build --preset release --target tessera_demo
-	@build/release/bin/tessera_demo $(ARGS)
+	$(call part,build) cmake --build --preset release --target tessera_demo
+	$(call part,run) build/release/bin/tessera_demo $(ARGS)
+	$(call summary,demo)
 
-test: test-release test-asan test-tsan test-consumer ## set up, build and run all tests
-	@printf '\n== all passed: tests, address+undefined sanitizers, thread sanitizer, installed package\n'
+test: begin test-release test-consumer ## set up, build and run all tests, with a sample of the random and repeated ones
+	$(call summary,tests and installed package passed)
+
+test-sanitizers: begin test-asan test-tsan ## the runtime's tests under the address, undefined behaviour and thread sanitizers
+	$(call summary,sanitizers passed)
+
+test-all: export TESSERA_TEST_DEPTH = 100
+test-all: SANITIZED = -all
+test-all: TARGETS = tessera_bench
+test-all: begin test-release test-consumer test-asan test-tsan test-clang ## every test and every case at full depth, which takes hours
+	$(call summary,everything passed at full depth)
 
 test-release: ## all tests, g++
-	$(call heading,tests: g++ release)
-	@scripts/setup build test
+	$(call heading,tests: g++ release (seed $(TESSERA_TEST_SEED)))
+	$(call setup,build test)
 	$(call configure,release)
-	@cmake --build --preset release --target all all_verify_interface_header_sets
-	@ctest --preset release
+	$(call part,build) cmake --build --preset release --target all all_verify_interface_header_sets $(TARGETS)
+	$(call part,tests) ctest --preset release
 
 test-asan: ## the runtime's tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	$(call heading,runtime tests: address and undefined behaviour sanitizers)
-	@scripts/setup build test
+	$(call setup,build test)
 	$(call configure,asan)
-	@cmake --build --preset asan
-	@ctest --preset asan
+	$(call part,asan-build) cmake --build --preset asan$(SANITIZED)
+	$(call part,asan-tests) ctest --preset asan$(SANITIZED)
 
 test-tsan: ## the runtime's tests under ThreadSanitizer
 	$(call heading,runtime tests: thread sanitizer)
-	@scripts/setup build test
+	$(call setup,build test)
 	$(call configure,tsan)
-	@cmake --build --preset tsan
-	@ctest --preset tsan
+	$(call part,tsan-build) cmake --build --preset tsan$(SANITIZED)
+	$(call part,tsan-tests) ctest --preset tsan$(SANITIZED)
 
 test-consumer: ## install, then build examples/consumer against the installed package
 	$(call heading,installed package: find_package and pkg-config)
-	@scripts/setup build
+	$(call setup,build)
 	$(call configure,release)
-	@cmake --build --preset release
-	@scripts/check-consumer build/release
+	$(call part,build) cmake --build --preset release --target all
+	$(call part,package) scripts/check-consumer build/release
+
+test-clang: ## compile the library with clang++ and without precompiled headers
+	$(call heading,clang++ without precompiled headers)
+	$(call setup,build lint)
+	$(call configure,clang)
+	$(call part,clang-build) cmake --build --preset clang --target tessera tessera_plugins
 
 bench: ## set up, build and run the benchmark, write build/bench.json (DEVICE=vulkan, opencl or gles for a GPU, ARGS=)
-	@scripts/setup build bench
+	$(call setup,build bench)
 	$(call configure,release)
 	@cmake --build --preset release --target tessera_bench
 	@build/release/bin/tessera_bench --device $(DEVICE) --json build/bench.json $(ARGS)
 
-lint: ## check the formatting and run clang-tidy
-	@scripts/setup build lint
+lint: begin ## check the formatting and run clang-tidy
+	$(call setup,build lint)
 	$(call configure,clang)
-	@cmake --build --preset clang --target tessera_emitter_version
-	@scripts/lint build/clang $(CHECKS)
+	$(call part,build) cmake --build --preset clang --target tessera_emitter_version
+	$(call part,format) scripts/format --dry-run -Werror
+	$(call part,clang-tidy) scripts/lint build/clang $(CHECKS)
+	$(call summary,no findings)
 
 analyze: CHECKS = '-*,clang-analyzer-*,-clang-analyzer-cplusplus.NewDelete*,-clang-analyzer-optin.*,-clang-analyzer-security.*'
 analyze: lint ## the same with the checks of clang's analyzer instead, which take long

@@ -88,7 +88,7 @@ TEST_F(Commands, What_comes_after_a_cancelled_command_still_waits_for_what_came_
 TEST_F(Commands, A_running_command_stops_between_two_pieces) {
   // The first of its many pieces takes long; cancel comes while it runs.
   const Device slow =
-      Device::simulated({.workers = 1, .faults = {{.command = 1, .kind = InjectedFault::Kind::delay, .delay = 20ms}}});
+      Device::simulated({.workers = 1, .faults = {{.command = 1, .kind = InjectedFault::Kind::delay, .delay = 500ms}}});
   Buffer large = slow.zeros({1'000'000});
   const Command command = slow.submit("fill", {}, large, {{"value", 1}});
   while (command.poll() == Status::pending) std::this_thread::yield();
@@ -276,6 +276,7 @@ TEST_F(Commands, A_number_is_known_for_a_while_and_a_pending_one_for_ever) {
   const CommandId pending = submit_gated().id();
   const CommandId failed = device.submit("nonsense", {}, other).id();
   const CommandId completed = device.submit("fill", {}, other).id();
+  device.wait(completed);
   for (int i = 0; i < 65'000; ++i) device.submit("fill", {}, other);
   EXPECT_EQ(device.poll(completed), Status::completed);
   EXPECT_EQ(device.poll(failed), Status::failed);
@@ -370,10 +371,12 @@ TEST_F(Commands, A_waiting_process_uses_no_CPU_time) {
   device.synchronize();  // leftovers of other tests
   std::optional<Mapped<float>> view = gated.map<float>();
   const Command command = submit_gated();
+  // Of the process, so that other work on the machine does not count. A thread that spins would need as long as it
+  // waits.
   const std::clock_t before = std::clock();
-  EXPECT_FALSE(command.wait_for(300ms));
+  EXPECT_FALSE(command.wait_for(400ms));
   const double seconds = static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC;
-  EXPECT_LT(seconds, 0.03);
+  EXPECT_LT(seconds, 0.2);
 }
 
 }  // namespace

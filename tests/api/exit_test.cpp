@@ -4,6 +4,8 @@
 //   exit_test DEVICE --way WAY runs one such process
 #include <tessera/tessera.hpp>
 
+#include "support/depth.hpp"
+
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -155,5 +157,6 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "Usage: exit_test DEVICE [RUNS]\n");
     return 2;
   }
-  return tessera::end_processes(argv[0], arguments[0], arguments.size() == 2 ? std::stoi(arguments[1]) : 10);
+  return tessera::end_processes(argv[0], arguments[0],
+                                arguments.size() == 2 ? std::stoi(arguments[1]) : tessera::test::rounds(15));
 }

@@ -16,7 +16,7 @@
 namespace tessera {
 namespace {
 
-using test::effort;
+using test::rounds;
 using test::Step;
 
 // Predicts the outcome of each command and buffer from the faults and cancellations, which are known in advance.
@@ -89,11 +89,11 @@ void expect_outcome(const Command& command, const Model::Expected& expected) {
 }
 
 TEST(Simulated, Faults_and_cancellations_spread_along_the_buffers_and_nowhere_else) {
-  const int seeds = 500 * effort;
-  for (int seed = 0; seed < seeds; ++seed) {
-    std::mt19937_64 random(static_cast<std::uint64_t>(seed));
+  for (int round = 0; round < rounds(5000); ++round) {
+    const std::uint64_t seed = test::seed() + static_cast<std::uint64_t>(round);
+    std::mt19937_64 random(seed);
     constexpr CommandId commands = 25;
-    SimulationOptions options{.seed = static_cast<std::uint64_t>(seed), .workers = 0};
+    SimulationOptions options{.seed = seed, .workers = 0};
     std::map<CommandId, Errc> faults;
     for (int i = 0; i < 3; ++i) {
       const CommandId id = 1 + random() % commands;
@@ -130,13 +130,12 @@ TEST(Simulated, Faults_and_cancellations_spread_along_the_buffers_and_nowhere_el
 }
 
 TEST(Simulated, Failures_by_chance_spread_in_the_same_way_on_worker_threads) {
-  const int seeds = 50 * effort;
-  for (int seed = 0; seed < seeds; ++seed) {
+  for (int round = 0; round < rounds(500); ++round) {
+    const std::uint64_t seed = test::seed() + static_cast<std::uint64_t>(round);
     const auto run = [&](unsigned workers) {
-      const Device device =
-          Device::simulated({.seed = static_cast<std::uint64_t>(seed), .workers = workers, .fail_rate = 0.1});
+      const Device device = Device::simulated({.seed = seed, .workers = workers, .fail_rate = 0.1});
       const std::vector<Buffer> buffers = test::make_buffers(device, 5, 4);
-      std::mt19937_64 random(static_cast<std::uint64_t>(seed));
+      std::mt19937_64 random(seed);
       std::vector<Command> commands;
       for (int i = 0; i < 30; ++i) commands.push_back(test::submit(device, test::random_step(random, 5), buffers));
       std::vector<std::string> outcomes;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -243,8 +244,7 @@ TEST_F(Streams, A_callback_of_a_late_command_may_wait_for_its_output) {
 }
 
 TEST_F(Streams, A_new_command_that_a_full_stream_drops_poisons_its_output) {
-  const Device slow =
-      Device::simulated({.faults = {{.command = 1, .kind = InjectedFault::Kind::delay, .delay = 100ms}}});
+  const Device slow = Device::simulated({.faults = {{.command = 1, .kind = InjectedFault::Kind::delay, .delay = 1s}}});
   const Stream stream = slow.stream({.max_in_flight = 1, .when_full = WhenFull::drop_oldest, .in_order = false});
   const Command started = stream.submit("fill", {}, slow.zeros({4}));
   while (started.poll() == Status::pending) std::this_thread::yield();
@@ -257,7 +257,7 @@ TEST_F(Streams, A_new_command_that_a_full_stream_drops_poisons_its_output) {
 }
 
 TEST_F(Streams, Each_command_has_its_own_deadline) {
-  const Stream stream = device.stream({.deadline = 8ms, .in_order = false});
+  const Stream stream = device.stream({.deadline = 500ms, .in_order = false});
   const auto view = gated.map<float>();
   std::vector<Command> late;
   for (int i = 0; i < 5; ++i) {
@@ -273,8 +273,8 @@ TEST_F(Streams, Each_command_has_its_own_deadline) {
 
 TEST_F(Streams, A_command_that_starts_in_time_may_finish_after_its_deadline) {
   const Device slow =
-      Device::simulated({.faults = {{.command = 1, .kind = InjectedFault::Kind::delay, .delay = 400ms}}});
-  slow.stream({.deadline = 300ms}).submit("fill", {}, slow.zeros({4})).wait();
+      Device::simulated({.faults = {{.command = 1, .kind = InjectedFault::Kind::delay, .delay = 1200ms}}});
+  slow.stream({.deadline = 1s}).submit("fill", {}, slow.zeros({4})).wait();
 }
 
 class Power : public StreamTest {
@@ -286,16 +286,21 @@ class Power : public StreamTest {
     device.stream({.priority = priority}).submit("fill", {}, device.zeros({10'000})).wait();
     return std::chrono::steady_clock::now() - start;
   }
+  static void expect_one_below(std::chrono::steady_clock::duration limit,
+                               const std::function<std::chrono::steady_clock::duration()>& time) {
+    for (int i = 0; i < 1000; ++i) {
+      if (time() < limit) return;
+    }
+    ADD_FAILURE() << "all took longer";
+  }
 };
 
 TEST_F(Power, A_serious_level_delays_low_priority_and_nothing_else) {
   device.set_power_level(PowerLevel::serious);
   EXPECT_EQ(device.power_level(), PowerLevel::serious);
   EXPECT_GE(time_of(Priority::low), 10ms);
-  // Ten times, for a busy machine: one that is not held back is quick at least once.
-  auto shortest = time_of(Priority::normal);
-  for (int i = 1; i < 10; ++i) shortest = std::min(shortest, time_of(Priority::normal));
-  EXPECT_LT(shortest, 10ms);
+  // One that is not held back is quick at least once in many times, also on a busy machine.
+  expect_one_below(10ms, [&] { return time_of(Priority::normal); });
 }
 
 TEST_F(Power, A_critical_level_delays_longer) {
@@ -304,16 +309,14 @@ TEST_F(Power, A_critical_level_delays_longer) {
 }
 
 TEST_F(Power, A_better_level_lets_delayed_commands_go_at_once) {
-  auto shortest = std::chrono::steady_clock::duration::max();
-  for (int i = 0; i < 5; ++i) {
+  expect_one_below(90ms, [&] {
     device.set_power_level(PowerLevel::critical);
     const auto start = std::chrono::steady_clock::now();
     const Command held = device.stream({.priority = Priority::low}).submit("fill", {}, device.zeros({10'000}));
     device.set_power_level(PowerLevel::nominal);
     held.wait();
-    shortest = std::min(shortest, std::chrono::steady_clock::now() - start);
-  }
-  EXPECT_LT(shortest, 90ms);
+    return std::chrono::steady_clock::now() - start;
+  });
 }
 
 TEST_F(Power, A_callback_of_a_late_command_may_wait_for_a_delayed_one) {

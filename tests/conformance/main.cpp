@@ -5,11 +5,16 @@
 #include "conformance/check.hpp"
 #include "conformance/interpreted.hpp"
 #include "conformance/oracles/oracles.hpp"
+#include "core/random.hpp"
+#include "support/depth.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <set>
 #include <stdexcept>
@@ -29,7 +34,9 @@ constexpr const char* usage =
     "  --case N       only this case of the kernel\n"
     "  --matrix FILE  write the types each device supports, as Markdown\n"
     "  --expect FILE  fail if the types differ from a file written by --matrix, except on hardware GPUs\n"
-    "  --sample N     only every Nth case, and the first of each type\n"
+    "  --sample N     one in N cases of each kernel and type, chosen by the seed, and always the first of each;\n"
+    "                 all of them if TESSERA_TEST_DEPTH is 100\n"
+    "  --seed N       which cases --sample chooses (TESSERA_TEST_SEED, or 1)\n"
     "  --huge         buffers of more than 2^31 bytes instead of the usual cases\n"
     "  --list         list the kernels and their number of cases\n"
     "  --help         print this\n"
@@ -40,6 +47,7 @@ struct Options {
   std::string kernel;
   int only = -1;
   int sample = 1;
+  std::uint64_t seed = test::seed();
   std::string matrix;
   std::string expected;
   bool huge = false;
@@ -84,8 +92,10 @@ constexpr int most_shown = 5;
 void report_failure(Tally& tally, const Device& device, const Case& one, int number, const std::string& what) {
   ++tally.failed;
   if (++tally.shown > most_shown) return;
-  std::printf("FAILED %s\n  %s\n  again: tessera_conformance --device %s --kernel %s --case %d\n",
-              describe(one).c_str(), what.c_str(), device.info().backend.c_str(), one.kernel.c_str(), number);
+  const char* features = std::getenv("TESSERA_CPU_FEATURES");
+  std::printf("FAILED %s\n  %s\n  again: %s%s%stessera_conformance --device %s --kernel %s --case %d\n",
+              describe(one).c_str(), what.c_str(), features ? "TESSERA_CPU_FEATURES=" : "", features ? features : "",
+              features ? " " : "", device.info().backend.c_str(), one.kernel.c_str(), number);
 }
 
 std::string to_text(const char* who, const Check& check) {
@@ -148,6 +158,23 @@ void run_case(Tally& tally, const Device& device, const Case& one, int number, b
     report_failure(tally, device, one, number, std::string(who) + ": " + error.what());
   }
 }
+
+// Chooses one in `sample` cases of a kernel and type. Each type begins its count at an offset by the seed.
+class Sampling {
+ public:
+  explicit Sampling(const Options& options, const std::string& kernel)
+      : sample_(static_cast<std::uint64_t>(options.sample)), seed_(options.seed ^ std::hash<std::string>()(kernel)) {}
+
+  bool takes(DType dtype) {
+    const auto [next, is_first] = next_.try_emplace(dtype, core::Random(seed_ + static_cast<unsigned>(dtype)).next());
+    return next->second++ % sample_ == 0 || is_first;
+  }
+
+ private:
+  std::uint64_t sample_;
+  std::uint64_t seed_;
+  std::map<DType, std::uint64_t> next_;
+};
 
 // The supported types, by kernel and device.
 using Matrix = std::map<std::string, std::map<std::string, std::string>>;
@@ -246,11 +273,11 @@ bool run_device(const std::string& name, const std::vector<Group>& groups, const
   const Matrix expected = is_compared ? read_matrix(options.expected) : Matrix();
   for (const auto& [kernel, cases] : groups) {
     Tally tally;
+    Sampling sampling(options, kernel);
     for (int i = 0; i < static_cast<int>(cases.size()); ++i) {
-      const DType dtype = cases[static_cast<std::size_t>(i)].dtype;
-      const bool is_new = !tally.dtypes.contains(dtype) && !tally.unsupported_dtypes.contains(dtype);
-      if (options.only >= 0 ? i != options.only : i % options.sample != 0 && !is_new) continue;
-      run_case(tally, device, cases[static_cast<std::size_t>(i)], i, options.huge);
+      const Case& one = cases[static_cast<std::size_t>(i)];
+      if (options.only >= 0 ? i != options.only : !sampling.takes(one.dtype)) continue;
+      run_case(tally, device, one, i, options.huge);
     }
     print_row(kernel, tally);
     if (!options.matrix.empty()) matrix[kernel][name] = types_of(tally);
@@ -282,6 +309,8 @@ Options parse(const std::vector<std::string>& arguments) {
       options.expected = value();
     } else if (argument == "--sample") {
       options.sample = std::max(1, std::stoi(value()));
+    } else if (argument == "--seed") {
+      options.seed = std::stoull(value());
     } else if (argument == "--huge") {
       options.huge = true;
     } else if (argument == "--list") {
@@ -290,6 +319,7 @@ Options parse(const std::vector<std::string>& arguments) {
       throw std::runtime_error("unknown option " + argument + "\n" + usage);
     }
   }
+  if (test::depth() == 100) options.sample = 1;
   if (options.devices.empty()) {
     for (const DeviceInfo& info : Device::devices()) options.devices.push_back(info.backend);
   }
@@ -302,6 +332,10 @@ int run_all(const Options& options) {
   if (options.list) {
     for (const auto& [kernel, cases] : groups) std::printf("%-20s %6zu\n", kernel.c_str(), cases.size());
     return 0;
+  }
+  if (options.sample > 1) {
+    std::printf("one case in %d of each kernel and type: --sample %d --seed %llu\n", options.sample, options.sample,
+                static_cast<unsigned long long>(options.seed));
   }
   bool is_right = true;
   for (const std::string& device : options.devices) is_right = run_device(device, groups, options) && is_right;

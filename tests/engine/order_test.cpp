@@ -16,7 +16,7 @@
 namespace tessera {
 namespace {
 
-using test::effort;
+using test::rounds;
 using test::Step;
 
 struct Submitted {
@@ -41,10 +41,10 @@ void expect_sequential_result(const Device& device, const std::vector<Buffer>& b
   }
 }
 
-TEST(Order, Ten_thousand_random_graphs_from_four_threads_give_the_sequential_result) {
+TEST(Order, Random_graphs_from_four_threads_give_the_sequential_result) {
   constexpr int threads = 4;
   const Device device = Device::best();
-  const int graphs = device.info().backend == "cpu" ? 1000 * effort : 25;  // a command takes a hundred times as long
+  const int graphs = device.info().backend == "cpu" ? rounds(10'000) : 25;  // a command takes a hundred times as long
   std::vector<Buffer> buffers;
   std::vector<Stream> streams;
   for (const Priority priority : {Priority::high, Priority::normal, Priority::low}) {
@@ -66,7 +66,7 @@ TEST(Order, Ten_thousand_random_graphs_from_four_threads_give_the_sequential_res
   std::vector<std::jthread> submitters;
   for (int t = 0; t < threads; ++t) {
     submitters.emplace_back([&, t] {
-      std::mt19937_64 random(static_cast<std::uint64_t>(t));
+      std::mt19937_64 random(test::seed() * 4 + static_cast<std::uint64_t>(t));
       for (int g = 0; g < graphs; ++g) {
         ready.arrive_and_wait();
         for (int i = 0; i < 6; ++i) {
@@ -87,16 +87,17 @@ TEST(Order, Ten_thousand_random_graphs_from_four_threads_give_the_sequential_res
 }
 
 TEST(Order, Simulated_schedules_from_four_threads_give_the_sequential_result) {
-  const int seeds = 100 * effort;
-  for (int seed = 0; seed < seeds; ++seed) {
-    const Device device = Device::simulated({.seed = static_cast<std::uint64_t>(seed), .workers = 3});
+  for (int round = 0; round < rounds(1000); ++round) {
+    const std::uint64_t seed = test::seed() + static_cast<std::uint64_t>(round);
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const Device device = Device::simulated({.seed = seed, .workers = 3});
     const std::vector<Buffer> buffers = test::make_buffers(device, 4, 16);
     std::vector<std::vector<Submitted>> submitted(4);
     {
       std::vector<std::jthread> submitters;
       for (std::size_t t = 0; t < submitted.size(); ++t) {
         submitters.emplace_back([&, t] {
-          std::mt19937_64 random(static_cast<std::uint64_t>(seed) * 4 + t);
+          std::mt19937_64 random(seed * 4 + t);
           for (int i = 0; i < 10; ++i) {
             Step step = test::random_step(random, buffers.size());
             const CommandId id = test::submit(device, step, buffers).id();
@@ -109,13 +110,14 @@ TEST(Order, Simulated_schedules_from_four_threads_give_the_sequential_result) {
   }
 }
 
-TEST(Order, Ten_thousand_deterministic_schedules_give_the_sequential_result) {
-  const int seeds = 1000 * effort;
-  for (int seed = 0; seed < seeds; ++seed) {
-    const Device device = Device::simulated({.seed = static_cast<std::uint64_t>(seed), .workers = 0});
+TEST(Order, Deterministic_schedules_give_the_sequential_result) {
+  for (int round = 0; round < rounds(10'000); ++round) {
+    const std::uint64_t seed = test::seed() + static_cast<std::uint64_t>(round);
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    const Device device = Device::simulated({.seed = seed, .workers = 0});
     const std::vector<Buffer> buffers = test::make_buffers(device, 5, 4);
     std::vector<std::vector<Submitted>> submitted(1);
-    std::mt19937_64 random(static_cast<std::uint64_t>(seed));
+    std::mt19937_64 random(seed);
     for (int i = 0; i < 30; ++i) {
       Step step = test::random_step(random, buffers.size());
       const CommandId id = test::submit(device, step, buffers).id();
@@ -210,7 +212,7 @@ std::size_t resident_bytes() {
   return resident * 4096;
 }
 
-TEST(Order, A_million_commands_leave_memory_flat) {
+TEST(Order, Many_commands_leave_memory_flat) {
   const Device device = Device::best();
   const Buffer read_only = device.zeros({8});
   const auto submit_many = [&](int count) {
@@ -224,12 +226,12 @@ TEST(Order, A_million_commands_leave_memory_flat) {
     }
     device.synchronize();
   };
-  // Where each is a submission to a queue, also to that of software which plays a GPU, it takes minutes.
+  // Where each is a submission to a queue, of a software GPU too, a million take minutes.
   const int many = device.info().backend == "cpu" ? 100'000 : 10'000;
   submit_many(many);
   const MemoryInfo before = device.memory();
   const std::size_t resident_before = resident_bytes();
-  submit_many(many * effort);
+  submit_many(rounds(many * 10));
   EXPECT_EQ(device.memory().in_use, before.in_use);
   if (!test::is_sanitized) {  // sanitizers keep memory of their own
     EXPECT_LT(resident_bytes(), resident_before + (std::size_t{8} << 20));

@@ -16,7 +16,7 @@ namespace tessera {
 namespace {
 
 using namespace std::chrono_literals;
-using test::effort;
+using test::rounds;
 
 void expect_consistent(const Command& command) {
   const Status status = command.poll();
@@ -100,6 +100,8 @@ struct Fire {
   std::atomic<int> callbacks{0};
 };
 
+std::uint64_t seed_of(int round) { return test::seed() + static_cast<std::uint64_t>(round); }
+
 void expect_orderly_end(const Device& device, int threads, int commands, std::uint64_t seed) {
   Fire fire(device);
   {
@@ -116,21 +118,23 @@ void expect_orderly_end(const Device& device, int threads, int commands, std::ui
 TEST(Race, All_ends_on_the_workers) {
   const Device device = Device::best();
   const MemoryInfo before = device.memory();
-  for (std::uint64_t seed = 0; seed < 10U * effort; ++seed) expect_orderly_end(device, 4, 150, seed);
+  for (int i = 0; i < rounds(100); ++i) expect_orderly_end(device, 4, 150, seed_of(i));
   device.synchronize();
   EXPECT_EQ(device.memory().in_use, before.in_use);
   EXPECT_EQ(device.memory().buffers, before.buffers);
 }
 
 TEST(Race, All_ends_on_simulated_devices_with_failures) {
-  for (std::uint64_t seed = 0; seed < 20U * effort; ++seed) {
+  for (int i = 0; i < rounds(200); ++i) {
+    const std::uint64_t seed = seed_of(i);
     const Device device = Device::simulated({.seed = seed, .workers = 3, .fail_rate = 0.1});
     expect_orderly_end(device, 3, 60, seed);
   }
 }
 
 TEST(Race, All_ends_on_deterministic_devices_used_by_several_threads) {
-  for (std::uint64_t seed = 0; seed < 10U * effort; ++seed) {
+  for (int i = 0; i < rounds(100); ++i) {
+    const std::uint64_t seed = seed_of(i);
     const Device device = Device::simulated({.seed = seed, .workers = 0, .fail_rate = 0.1});
     expect_orderly_end(device, 3, 40, seed);
   }
@@ -139,7 +143,7 @@ TEST(Race, All_ends_on_deterministic_devices_used_by_several_threads) {
 TEST(Race, A_cancel_and_the_start_of_a_command_have_one_winner) {
   const Device device = Device::best();
   Buffer gated = device.zeros({4});
-  for (int i = 0; i < 200 * effort; ++i) {
+  for (int i = 0; i < rounds(2000); ++i) {
     Command command;
     std::atomic<bool> go{false};
     std::atomic<int> cancelled{0};
@@ -171,7 +175,7 @@ TEST(Race, A_cancel_and_the_start_of_a_command_have_one_winner) {
 TEST(Race, Buffers_are_freed_while_commands_use_them) {
   const Device device = Device::best();
   const MemoryInfo before = device.memory();
-  for (int round = 0; round < 100 * effort; ++round) {
+  for (int round = 0; round < rounds(1000); ++round) {
     std::vector<Buffer> buffers = test::make_buffers(device, 4, 2000);
     std::vector<std::jthread> threads;
     threads.emplace_back([&] {
@@ -179,7 +183,7 @@ TEST(Race, Buffers_are_freed_while_commands_use_them) {
     });
     for (int t = 0; t < 2; ++t) {
       threads.emplace_back([&, t] {
-        std::mt19937_64 random(static_cast<std::uint64_t>(round * 2 + t));
+        std::mt19937_64 random(seed_of(round * 2 + t));
         for (int i = 0; i < 10; ++i) {
           const Command command = test::submit(device, test::random_step(random, buffers.size()), buffers);
           if (command.poll() == Status::failed) {
@@ -196,7 +200,7 @@ TEST(Race, Buffers_are_freed_while_commands_use_them) {
 TEST(Race, Many_threads_wait_for_one_command) {
   const Device device = Device::best();
   Buffer gated = device.zeros({4});
-  for (int i = 0; i < 20 * effort; ++i) {
+  for (int i = 0; i < rounds(200); ++i) {
     std::optional<Mapped<float>> view = gated.map<float>();
     const Command command = device.submit("relu", {gated}, gated);
     std::vector<std::jthread> waiters;

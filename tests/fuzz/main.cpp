@@ -4,6 +4,7 @@
 #include "fuzz/generator.hpp"
 #include "fuzz/run.hpp"
 #include "fuzz/shrink.hpp"
+#include "support/depth.hpp"
 
 #include <algorithm>
 #include <array>
@@ -24,8 +25,9 @@ namespace {
 constexpr const char* usage =
     "Usage: tessera_fuzz [options]\n"
     "Runs random tile programs by the reference interpreter and compiled, and compares.\n"
-    "  --seed N        which programs (1)\n"
+    "  --seed N        which programs (TESSERA_TEST_SEED, or 1)\n"
     "  --programs N    how many (10000)\n"
+    "  --full N        as --programs, but only TESSERA_TEST_DEPTH percent of them\n"
     "  --only K        program number K only\n"
     "  --choices LIST  the program of these choices, as a failure prints them; with --data\n"
     "  --data N        the seed of the contents of buffers\n"
@@ -34,7 +36,7 @@ constexpr const char* usage =
     "Exit code: 0 if all agree, 1 if one does not, 2 if it could not run.\n";
 
 struct Options {
-  std::uint64_t seed = 1;
+  std::uint64_t seed = test::seed();
   std::int64_t programs = 10'000;
   std::int64_t only = -1;
   std::vector<std::uint32_t> choices;
@@ -141,6 +143,8 @@ int run_all(const Options& options) {
   int failures = 0;
   const std::int64_t first = options.only >= 0 ? options.only : 0;
   const std::int64_t last = options.only >= 0 ? options.only + 1 : options.programs;
+  std::printf("%lld random programs: --seed %llu --programs %lld\n", static_cast<long long>(last - first),
+              static_cast<unsigned long long>(options.seed), static_cast<long long>(last));
   for (std::int64_t number = first; number < last && failures < most_failures; ++number) {
     if (!run_one(options, number)) ++failures;
   }
@@ -177,6 +181,8 @@ Options parse(const std::vector<std::string>& arguments) {
       options.seed = std::stoull(value());
     } else if (argument == "--programs") {
       options.programs = std::stoll(value());
+    } else if (argument == "--full") {
+      options.programs = test::rounds(std::stoi(value()));
     } else if (argument == "--only") {
       options.only = std::stoll(value());
     } else if (argument == "--choices") {

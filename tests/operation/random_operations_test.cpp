@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <ranges>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -322,21 +323,24 @@ struct Interpreted {
   ~Interpreted() { compile::set_interpreted(false); }
 };
 
-constexpr unsigned some = test::is_sanitized ? 20 : 100;
-constexpr unsigned many = test::is_sanitized ? 300 : 3000;
+// The seeds of as many trees at full depth.
+auto seeds(int full) {
+  const auto first = static_cast<unsigned>(test::seed());
+  return std::views::iota(first, first + static_cast<unsigned>(test::rounds(full)));
+}
 
 TEST(RandomOperations, Agree_with_direct_evaluation) {
-  for (unsigned seed = 0; seed < some; ++seed) check(Device::best(), seed);
+  for (const unsigned seed : seeds(100)) check(Device::best(), seed);
 }
 
 TEST(RandomOperations, Agree_when_they_are_interpreted) {
   const Interpreted interpreted;
-  for (unsigned seed = some; seed < many; ++seed) check(Device::best(), seed);
+  for (const unsigned seed : seeds(3000)) check(Device::best(), seed);
 }
 
 TEST(RandomOperations, Agree_on_simulated_devices) {
   const Interpreted interpreted;
-  for (unsigned seed = 0; seed < many; ++seed) {
+  for (const unsigned seed : seeds(3000)) {
     check(Device::simulated({.seed = seed, .workers = seed % 3}), seed);
   }
 }
@@ -347,7 +351,7 @@ TEST(RandomOperations, Agree_from_several_threads) {
   std::vector<std::thread> threads;
   for (unsigned t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
-      for (unsigned seed = t; seed < many; seed += 4) check(device, 100'000 + seed);
+      for (const unsigned seed : seeds(750)) check(device, 4 * seed + t);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -355,7 +359,7 @@ TEST(RandomOperations, Agree_from_several_threads) {
 
 TEST(RandomOperations, End_in_an_allowed_state_when_cancelled) {
   const Interpreted interpreted;
-  for (unsigned seed = 0; seed < many; ++seed) {
+  for (const unsigned seed : seeds(3000)) {
     check_cancelled(seed % 2 == 0 ? Device::best() : Device::simulated({.seed = seed, .workers = 2}), seed);
   }
 }

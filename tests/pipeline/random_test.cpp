@@ -1,5 +1,5 @@
 // Random pipelines beside their stages one by one. A pipeline that differs is made smaller by leaving out stages, and
-// printed. TESSERA_PIPELINE_SEED=n runs one.
+// printed. TESSERA_TEST_SEED=n begins with the one of seed n.
 #include "core/random.hpp"
 
 #include <tessera/tessera.hpp>
@@ -352,19 +352,15 @@ void check(const Device& device, std::uint64_t seed) {
 
 TEST(RandomPipelines, Equal_their_stages_one_by_one) {
   define_weighted();
-  if (const char* seed = std::getenv("TESSERA_PIPELINE_SEED")) {
-    check(Device::best(), std::strtoull(seed, nullptr, 10));
-    return;
-  }
   const Device devices[] = {Device::best(), Device::simulated({.seed = 1, .workers = 0}),
                             Device::simulated({.seed = 2, .workers = 3}), Device::best()};
   // Compiling thousands of fused programs would take minutes: of most the interpreter has to do.
   // On other devices nothing is interpreted.
   const bool is_cpu = devices[0].info().backend == "cpu";
-  const auto count = is_cpu ? std::uint64_t{500} * test::effort : 60, compiled = count / 10;
-  for (std::uint64_t seed = 1; seed <= count && !testing::Test::HasFatalFailure(); ++seed) {
-    if (seed > compiled) compile::set_interpreted(true);
-    check(devices[seed % 4], seed);
+  const int count = test::rounds(is_cpu ? 5000 : 60), compiled = count / 10;
+  for (int i = 0; i < count && !testing::Test::HasFatalFailure(); ++i) {
+    if (i > compiled) compile::set_interpreted(true);
+    check(devices[i % 4], test::seed() + static_cast<std::uint64_t>(i));
   }
   compile::set_interpreted(false);
 }
@@ -373,8 +369,8 @@ TEST(RandomPipelines, Equal_their_stages_one_by_one) {
 TEST(RandomPipelines, Fail_as_their_stages_would) {
   define_weighted();
   const Device device = Device::simulated({.seed = 5, .workers = 2, .fail_rate = 0.05});
-  for (std::uint64_t seed = 1; seed <= std::uint64_t{20} * test::effort; ++seed) {
-    const RandomPipeline random = random_pipeline(seed);
+  for (int i = 0; i < test::rounds(200); ++i) {
+    const RandomPipeline random = random_pipeline(test::seed() + static_cast<std::uint64_t>(i));
     std::vector<Buffer> buffers = make_buffers(device, random);
     Pipeline pipeline(device);
     std::vector<Buffer> handles = buffers;

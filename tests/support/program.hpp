@@ -2,6 +2,8 @@
 
 #include <tessera/tessera.hpp>
 
+#include "support/depth.hpp"
+
 #include <algorithm>
 #include <cstdint>
 #include <optional>
@@ -83,18 +85,5 @@ inline std::optional<std::int32_t> common_value(const Buffer& buffer) {
   }
   return values.front();
 }
-
-#if defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define TESSERA_TEST_SANITIZED 1
-#endif
-#endif
-#ifdef TESSERA_TEST_SANITIZED
-inline constexpr bool is_sanitized = true;
-#else
-inline constexpr bool is_sanitized = false;
-#endif
-// How often to try: sanitizers make everything several times slower.
-inline constexpr int effort = is_sanitized ? 3 : 10;
 
 }  // namespace tessera::test

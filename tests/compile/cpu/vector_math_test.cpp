@@ -4,6 +4,7 @@
 #include "compile/cpu/llvm/target.hpp"
 #include "compile/cpu/object_code.hpp"
 #include "core/random.hpp"
+#include "support/depth.hpp"
 
 #include <gtest/gtest.h>
 
@@ -131,7 +132,7 @@ Arguments<T> arguments() {
   core::Random random(1);
   const auto between = [&](double low, double high) { return low + (high - low) * random.fraction(); };
   const double widest = sizeof(T) == 4 ? 89 : 710;  // exponents of e
-  for (int i = 0; i < 100'000; ++i) {
+  for (int i = 0; i < test::rounds(100'000); ++i) {
     all.add(between(-1.2 * widest, widest), between(-3, 3));
     all.add(between(-4, 4), std::round(between(-20, 20)));
     all.add(between(0.5, 2), between(-1.5, 1.5) * widest);
@@ -145,10 +146,11 @@ Arguments<T> arguments() {
   return all;
 }
 
-// Every 4,297th pattern of bits.
+// Every 4,297th pattern of bits at full depth.
 Arguments<float> patterns(float) {
   Arguments<float> all;
-  for (std::uint64_t bits = 0; bits < std::uint64_t{1} << 32; bits += 4297) {
+  const std::uint64_t step = 4297 * 100 / static_cast<std::uint64_t>(test::depth());
+  for (std::uint64_t bits = 0; bits < std::uint64_t{1} << 32; bits += step) {
     all.x.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
     all.y.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits * 2654435761U)));
   }
@@ -158,7 +160,7 @@ Arguments<float> patterns(float) {
 Arguments<double> patterns(double) {
   Arguments<double> all;
   core::Random random(2);
-  for (int i = 0; i < 200'000; ++i) {
+  for (int i = 0; i < test::rounds(200'000); ++i) {
     all.x.push_back(std::bit_cast<double>(random.next()));
     all.y.push_back(std::bit_cast<double>(random.next()));
   }

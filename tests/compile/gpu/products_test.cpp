@@ -3,6 +3,7 @@
 #include <tessera/tessera.hpp>
 
 #include "compile/gpu/printer.hpp"
+#include "support/depth.hpp"
 #include "tile/trace.hpp"
 
 #include <gtest/gtest.h>
@@ -169,7 +170,8 @@ TEST(GpuProducts, Give_the_results_of_the_CPU_at_all_sizes) {
   for (const DeviceInfo& info : Device::devices()) {
     if (info.backend == "cpu") continue;
     const Device device = Device::open(info.backend);
-    for (const Size& size : {Size{16, 1, 16}, Size{17, 0, 19}, Size{64, 32, 64}, Size{33, 65, 131}, Size{129, 7, 16}}) {
+    for (const Size& size :
+         test::sampled<Size>({{16, 1, 16}, {17, 0, 19}, {64, 32, 64}, {33, 65, 131}, {129, 7, 16}}, 2)) {
       SCOPED_TRACE(info.backend + ": " + std::to_string(size.m) + " x " + std::to_string(size.k) + " x " +
                    std::to_string(size.n));
       EXPECT_EQ(run(device, whole, size), run(cpu, whole, size));

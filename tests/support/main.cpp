@@ -1,0 +1,41 @@
+// The main function of all test programs: as GoogleTest's own, and it says how to repeat a failure.
+#include "support/depth.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+namespace {
+
+std::string names_of_failed_tests() {
+  std::string names;
+  const testing::UnitTest& all = *testing::UnitTest::GetInstance();
+  for (int i = 0; i < all.total_test_suite_count(); ++i) {
+    const testing::TestSuite& suite = *all.GetTestSuite(i);
+    for (int k = 0; k < suite.total_test_count(); ++k) {
+      const testing::TestInfo& test = *suite.GetTestInfo(k);
+      if (!test.result()->Failed()) continue;
+      names += (names.empty() ? "" : ":") + std::string(test.test_suite_name()) + '.' + test.name();
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  const auto seed = static_cast<unsigned long long>(tessera::test::seed());
+  const int depth = tessera::test::depth();
+  std::printf("seed %llu, depth %d %%\n", seed, depth);
+  const int result = RUN_ALL_TESTS();
+  if (result != 0) {
+    const char* device = std::getenv("TESSERA_DEVICE");
+    std::printf("again: TESSERA_TEST_SEED=%llu TESSERA_TEST_DEPTH=%d %s%s%s%s '--gtest_filter=%s'\n", seed, depth,
+                device ? "TESSERA_DEVICE=" : "", device ? device : "", device ? " " : "", argv[0],
+                names_of_failed_tests().c_str());
+  }
+  return result;
+}
