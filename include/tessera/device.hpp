@@ -28,7 +28,7 @@ class Pipeline;
 
 // A processor that runs commands. A shared handle that any thread may use.
 //
-// A call that throws has changed nothing, and its message names the offending argument. Only members that say so block.
+// A wrong call changes nothing, and its Error names the offending argument. Only members that say so block.
 //
 // A device belongs to the process that opened it: after fork(), any use of it in the child throws Errc::unsupported.
 class TESSERA_API Device {
@@ -68,7 +68,7 @@ class TESSERA_API Device {
   }
   Buffer from_bytes(std::span<const std::byte> bytes, const Shape& shape, DType dtype) const;
   Buffer zeros(const Shape& shape, DType dtype = f32) const;
-  // Uninitialised: for outputs.
+  // Uninitialised, for outputs that are written completely.
   Buffer empty(const Shape& shape, DType dtype = f32) const;
 
   // Runs a kernel, given by name or as a tile program (tile.hpp), and blocks until the output is written. Runs on the

@@ -26,7 +26,7 @@ class Kernel;
 //   frames.submit("relu", {in}, out);
 class TESSERA_API Stream {
  public:
-  // An empty handle, on which every other member throws Errc::invalid_argument.
+  // An empty handle, on which every member except operator bool and operator== throws Errc::invalid_argument.
   Stream() noexcept = default;
 
   const StreamOptions& options() const;

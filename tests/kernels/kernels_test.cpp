@@ -606,7 +606,7 @@ TEST(KernelList, Prints_as_signatures) {
        {"copy(x)  ", "elementwise_add(a, b)  a + b", "fill(value: number = 0)  ", "relu(x; slope: number = 0)  ",
         "layer_norm(x, [gamma], [beta]; epsilon: number at least 0 = 1e-05) for f32, f64  ",
         "reduce_sum(x; axis: integer = -1)  ",
-        "elementwise_max(a, b)  the greater of a and b; NaN if one is NaN; also max",
+        "elementwise_max(a, b)  the larger of a and b; NaN if either is NaN; also max",
         "gaussian_blur(x; radius: integer 0..1024 = 1, sigma: number greater than 0 = 0.5) for f32, u8  "}) {
     EXPECT_TRUE(std::ranges::any_of(lines, [&](const std::string& line) { return line.starts_with(start); })) << start;
   }

@@ -29,13 +29,13 @@ std::vector<T> computed(std::string_view expression, const std::vector<T>& x, co
   const Operand inputs[] = {operand, operand};
   Arguments arguments;
   kernel.bind(given, arguments);
-  const Lowering plan = kernel.lower({kernel, inputs, operand, {arguments.begin(), arguments.end()}});
+  const Lowering lowering = kernel.lower({kernel, inputs, operand, {arguments.begin(), arguments.end()}});
   const test::Dims dims = {shape[0]};
   Interpreted run;
   run.input<T>(dims, x).template input<T>(dims, y.empty() ? x : y);
-  for (const Lowering::Scalar& scalar : plan.scalars)
+  for (const Lowering::Scalar& scalar : lowering.scalars)
     run.scalar(std::string(scalar.name), scalar.value.number, ir::type_of(scalar.dtype));
-  return run.template output<T>(dims, plan.body);
+  return run.template output<T>(dims, lowering.body);
 }
 
 float at(std::string_view expression, float x, float y = 0) { return computed<float>(expression, {x}, {y})[0]; }

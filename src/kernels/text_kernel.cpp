@@ -1,8 +1,7 @@
 // Kernels written as text: an element-wise expression of the inputs.
-#include "core/text.hpp"
-
 #include <tessera/error.hpp>
 
+#include "core/text.hpp"
 #include "kernels/expression.hpp"
 #include "kernels/kernel.hpp"
 #include "tile/trace.hpp"
