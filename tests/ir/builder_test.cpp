@@ -131,7 +131,7 @@ TEST_F(Building, Messages_show_extents_as_they_were_computed) {
 TEST_F(Building, Operands_must_have_the_same_type) {
   const Id f = make.number(Type::f32, 1);
   const Id i = make.integer(Type::s32, 1);
-  expect_error(Errc::invalid_kernel, "[test] f32 + s32: the types of tiles that meet must be equal; cast<T>() one",
+  expect_error(Errc::invalid_kernel, "[test] f32 + s32: tiles must have the same type to be combined; cast<T>() one",
                [&] { make.binary(Code::add, f, i); });
   expect_error(Errc::invalid_kernel, "fma(f32, f32, s32)", [&] { make.fma(f, f, i); });
   expect_error(Errc::invalid_kernel, "exp(s32): it takes floats; cast<float>() the operand",
@@ -179,7 +179,7 @@ TEST_F(Building, Matrices_must_have_matching_shapes) {
 TEST_F(Building, Extents_are_known_before_a_tile_is_computed) {
   const Id index = make.index(0);
   const Id read = make.convert(Code::convert, Type::s64, make.load(2, {index, index}, Border::zero));
-  expect_error(Errc::invalid_kernel, "must be made of numbers, dim() and tile_dim() only",
+  expect_error(Errc::invalid_kernel, "must be computed from constants, dim() and tile_dim() only",
                [&] { make.iota({read}, 0); });
   expect_error(Errc::invalid_kernel, "cannot be negative, got -2", [&] { make.iota({make.index(-2)}, 0); });
   expect_error(Errc::invalid_kernel, "must be of type s64, got s32",

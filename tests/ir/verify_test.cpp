@@ -51,22 +51,22 @@ TEST(Verify, Refuses_an_empty_program) {
 }
 
 TEST(Verify, Refuses_values_that_are_used_before_they_are_computed) {
-  expect_refused("which is not made before it", [](Program& p) { op_of(p, Code::exp).operands[0] = 1000; });
-  expect_refused("which is not made before it", [](Program& p) { op_of(p, Code::exp).operands[0] = -1; });
-  expect_refused("which is not made before it",
+  expect_refused("which is not computed before it", [](Program& p) { op_of(p, Code::exp).operands[0] = 1000; });
+  expect_refused("which is not computed before it", [](Program& p) { op_of(p, Code::exp).operands[0] = -1; });
+  expect_refused("which is not computed before it",
                  [](Program& p) { op_of(p, Code::load).operands[0] = id_of(p, Code::exp); });
 }
 
 TEST(Verify, Refuses_values_from_inside_of_a_loop) {
-  expect_refused("which is made inside of a loop",
+  expect_refused("which is computed inside a loop",
                  [](Program& p) { op_of(p, Code::store).operands[0] = id_of(p, Code::exp); });
 }
 
 TEST(Verify, Refuses_ops_in_no_region_or_in_two) {
   expect_refused("it is in no region", [](Program& p) { p.regions[1].ops.pop_back(); });
   expect_refused("it is in two regions", [](Program& p) { p.regions[1].ops.push_back(p.regions[1].ops.back()); });
-  expect_refused("another region than it says", [](Program& p) { op_of(p, Code::exp).region = 0; });
-  expect_refused("in disorder", [](Program& p) { std::swap(p.regions[0].ops[0], p.regions[0].ops[1]); });
+  expect_refused("listed in a region other than its own", [](Program& p) { op_of(p, Code::exp).region = 0; });
+  expect_refused("out of order", [](Program& p) { std::swap(p.regions[0].ops[0], p.regions[0].ops[1]); });
 }
 
 TEST(Verify, Refuses_references_to_nothing) {
