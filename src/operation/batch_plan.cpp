@@ -35,7 +35,7 @@ plan::Graph graph_of(const CallBatch& batch) {
     const std::size_t number = batch.number_of(i);
     if (number == no_index) continue;
     const Operand& operand = batch.operands[i];
-    graph.buffers[number] = {operand.buffer ? PipelineBuffer::Kind::slot : PipelineBuffer::Kind::temporary,
+    graph.buffers[number] = {operand.buffer ? GraphBuffer::Kind::slot : GraphBuffer::Kind::temporary,
                              core::text("tensor ", number), operand.dtype(), operand.shape()};
   }
   for (const RecordedCall& call : batch.calls()) {

@@ -4,7 +4,6 @@
 #include "kernels/kernel.hpp"
 #include "operation/batch_key.hpp"
 #include "operation/call_batch.hpp"
-#include "pipeline/pipeline_state.hpp"
 
 #include <cstddef>
 #include <cstdint>

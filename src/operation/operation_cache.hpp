@@ -5,7 +5,6 @@
 #include "engine/run_tracking.hpp"
 #include "operation/batch_key.hpp"
 #include "operation/batch_plan.hpp"
-#include "pipeline/pipeline_state.hpp"
 
 #include <array>
 #include <atomic>
