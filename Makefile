@@ -53,7 +53,7 @@ test-sanitizers: begin test-asan test-tsan ## the runtime's tests under the addr
 test-all: export TESSERA_TEST_DEPTH = 100
 test-all: SANITIZED = -all
 test-all: TARGETS = tessera_bench
-test-all: begin test-release test-consumer test-asan test-tsan test-clang ## every test and every case at full depth, which takes hours
+test-all: begin test-release test-consumer test-asan test-tsan test-clang ## every test and every case at full depth, which takes long
 	$(call summary,everything passed at full depth)
 
 test-release: ## all tests, g++
