@@ -25,7 +25,7 @@ using kernels::Plan;
 
 using Dims = std::vector<std::vector<std::int64_t>>;
 
-// CallCache that are all different, of ever new sizes, must not fill the memory.
+// Calls of ever new sizes must not fill the memory.
 constexpr std::size_t most_known = 4096;
 
 bool is_uniform(std::span<const Operand> operands) {
@@ -35,7 +35,7 @@ bool is_uniform(std::span<const Operand> operands) {
   });
 }
 
-// A key of a map, as bytes.
+// A map key, as bytes.
 class Key {
  public:
   explicit Key(std::string& bytes) : bytes_(bytes) { bytes_.clear(); }
@@ -65,7 +65,7 @@ void add(Key& key, const Argument& argument) {
   }
 }
 
-// All that a call is, in a string that is the thread's own.
+// Everything that distinguishes a call, in a thread-local string.
 const std::string& key_of(const Call& call) {
   thread_local std::string bytes;
   Key key(bytes);
@@ -81,8 +81,8 @@ const std::string& key_of(const Call& call) {
   return bytes;
 }
 
-// The extents that the program is made for: those of 1 and those that the plan fixes. Of a pointwise plan only whether
-// an input is repeated matters: an output of one element is like any other.
+// The extents that are compiled into the program: those of 1 and those that the plan fixes. For a pointwise plan it
+// only matters whether an input is broadcast: an output of one element is like any other.
 Dims program_dims(const std::vector<Shape>& shapes, const Plan& plan, bool is_pointwise) {
   const bool is_single = shapes[0].elements() == 1;
   Dims dims;
@@ -115,7 +115,7 @@ std::vector<std::int64_t> flat(const std::vector<Shape>& shapes) {
   return dims;
 }
 
-// The program of a call over merged axes; nothing if its body is written for the axes that the call has.
+// The program of a call over merged axes; nothing if the kernel's body needs the call's own axes.
 std::optional<ir::Program> trace_merged(const Call& call, const Plan& plan) {
   std::vector<Shape> shapes = plan.shapes;
   kernels::merge_axes(shapes);
@@ -126,8 +126,8 @@ std::optional<ir::Program> trace_merged(const Call& call, const Plan& plan) {
   }
 }
 
-// The same program over merged axes, if it is pointwise; else as it is. A body may ask for the rank and do something
-// else then: it must not.
+// The same program over merged axes if it is pointwise, else unchanged. The merged program is used only if it is the
+// same computation: the kernel's body may depend on the rank.
 ir::Program merged(const Call& call, const Plan& plan, ir::Program program, bool* is_merged) {
   *is_merged = false;
   if (!ir::is_pointwise(program)) return program;
@@ -155,11 +155,11 @@ void CallCache::set_ready(const Kernel& kernel, DType dtype, Ready entry) {
   const std::scoped_lock lock(mutex_);
   std::atomic<Block*>& block = ready_[kernel.number / block_size];
   if (!block.load(std::memory_order_relaxed)) block.store(new Block(), std::memory_order_release);
-  std::atomic<const Ready*>& place =
+  std::atomic<const Ready*>& slot =
       (*block.load(std::memory_order_relaxed))[kernel.number % block_size][static_cast<std::size_t>(dtype)];
-  if (place.load(std::memory_order_relaxed)) return;
+  if (slot.load(std::memory_order_relaxed)) return;
   ready_entries_.push_back(std::make_unique<const Ready>(std::move(entry)));
-  place.store(ready_entries_.back().get(), std::memory_order_release);
+  slot.store(ready_entries_.back().get(), std::memory_order_release);
 }
 
 const CallProgram& CallCache::resolve(const Kernel& kernel, std::span<const Operand> operands,
@@ -193,11 +193,11 @@ const CallProgram& CallCache::resolve_known(const Call& call, driver::Launch& la
   }
   if (!known) {
     known = plan(call);
-    std::string kept_key = key_of(call);  // again: a body may have called kernels itself
-    KnownCalls forgotten;                 // they go after the lock
+    std::string stored_key = key_of(call);  // again: the kernel's body may have called kernels itself
+    KnownCalls forgotten;                   // destroyed after the lock is released
     const std::scoped_lock lock(known_lock_);
     if (known_.size() >= most_known) forgotten.swap(known_);
-    known_.emplace(std::move(kept_key), known);
+    known_.emplace(std::move(stored_key), known);
   }
   launch.executable = known->program->executable;
   for (std::int64_t dim : known->dims) launch.dims.push_back(dim);
@@ -237,8 +237,8 @@ const CallProgram& CallCache::program_of(const Call& call, const Plan& plan) {
     const std::scoped_lock lock(mutex_);
     if (const auto found = programs_.find(bytes); found != programs_.end()) return *found->second;
   }
-  // Without the lock: a body may take its time, and may call kernels itself. Two threads may both make it; the driver
-  // knows that it is the same.
+  // Without the lock: the kernel's body may take long and may call kernels itself. Two threads may both get here; the
+  // driver recognizes that the program is the same.
   std::unique_ptr<CallProgram> made = make_program(call, plan);
   const std::scoped_lock lock(mutex_);
   return *programs_.try_emplace(std::move(bytes), std::move(made)).first->second;
@@ -260,7 +260,7 @@ std::unique_ptr<CallProgram> CallCache::make_program(const Call& call, const Pla
   return made;
 }
 
-// Whether calls like this one, but for the scalars and the shape, need no plan.
+// Makes later calls that differ only in scalars and shape *ready*, if they need no plan.
 void CallCache::note_ready(const Call& call, const Plan& plan, const CallProgram& program) {
   if (!program.is_merged || !(plan.only_scalars_vary || call.kernel.params.empty())) return;
   const Operand& output = call.output;
@@ -286,7 +286,7 @@ void check_alias(const CallProgram& program, std::string_view label, std::size_t
               core::text(label.empty() ? "" : core::text("[", label, "] "), "output must not be input ", input, ": ",
                          is_in_place ? core::text("it is read as ", to_string(read.dtype, *read.shape),
                                                   " and written as ", to_string(written.dtype, *written.shape))
-                                     : "it reads its neighbours"));
+                                     : "the kernel reads neighbouring elements"));
 }
 
 }  // namespace tessera::plan

@@ -251,8 +251,8 @@ TEST_P(Pipelines, What_is_written_for_nobody_is_a_warning) {
   pipeline.fill(t, 1).fill(t, 2).copy(t, b).fill(t, 3).fill(c, 1).fill(c, 2);
   const std::vector<std::string> warnings = pipeline.warnings();
   ASSERT_EQ(warnings.size(), 3U);
-  EXPECT_EQ(warnings[0], "stage 0 [fill]: nobody reads what it writes, temporary 0");
-  EXPECT_EQ(warnings[1], "stage 3 [fill]: nobody reads what it writes, temporary 0");
+  EXPECT_EQ(warnings[0], "stage 0 [fill]: its output, temporary 0, is never read");
+  EXPECT_EQ(warnings[1], "stage 3 [fill]: its output, temporary 0, is never read");
   EXPECT_EQ(warnings[2].substr(0, 14), "stage 4 [fill]");
 }
 
@@ -476,7 +476,7 @@ TEST_P(Pipelines, Every_problem_is_in_one_error_and_nothing_is_written) {
       "\n  stage 6 [relu]: input 0, f32[4], lives on another device",
       "\n  stage 7 [relu]: input 0 has been freed",
       "\n  stage 8 [relu]: input 0 is an empty buffer handle",
-      "\n  stage 9 [gaussian_blur]: output must not be input 0: it reads its neighbours",
+      "\n  stage 9 [gaussian_blur]: output must not be input 0: the kernel reads neighbouring elements",
       "\n  stage 10 [relu]: input 0, temporary 0, is read before a stage has written it",
       "\n  stage 11 [nothing]: its function is empty",
       "\n  stage 12 [call]: outputs 0 and 1 are the same buffer",
@@ -502,8 +502,7 @@ TEST_P(Pipelines, A_buffer_freed_after_compiling_is_told) {
 
 TEST_P(Pipelines, What_nobody_reads_is_a_warning) {
   pipeline.add("relu", {a}, pipeline.temporary({4})).add("relu", {a}, b);
-  EXPECT_EQ(pipeline.warnings(),
-            std::vector<std::string>({"stage 0 [relu]: nobody reads what it writes, temporary 0"}));
+  EXPECT_EQ(pipeline.warnings(), std::vector<std::string>({"stage 0 [relu]: its output, temporary 0, is never read"}));
   pipeline.run();
 }
 
