@@ -430,7 +430,7 @@ TEST_P(Pipelines, Wrong_bindings_are_told_and_change_nothing) {
   wrong(Errc::invalid_argument, "is a temporary of a pipeline", {{"frame", pipeline.temporary({4})}});
   wrong(Errc::invalid_parameter, "stage 0 [scale]: parameter 'factor' must be a number, got a string",
         {{"frame", a}, {"sigma", "two"}});
-  wrong(Errc::invalid_argument, "slot 'frame' is buffer 0 too, and the pipeline writes it", {{"frame", b}});
+  wrong(Errc::invalid_argument, "slot 'frame' is also buffer 0, and the pipeline writes it", {{"frame", b}});
   Buffer freed = device.zeros({4});
   freed.free();
   wrong(Errc::buffer_freed, "frame has been freed", {{"frame", freed}});
