@@ -517,9 +517,9 @@ TEST_P(Pipelines, More_can_be_added_later) {
 TEST_P(Pipelines, Names_of_slots_and_parameters_are_taken_once) {
   pipeline.slot("x", {4});
   pipeline.param("p", 1);
-  expect_error(Errc::invalid_argument, "a slot 'x' already", [&] { pipeline.slot("x", {4}); });
-  expect_error(Errc::invalid_argument, "a slot 'x' already", [&] { pipeline.param("x", 1); });
-  expect_error(Errc::invalid_argument, "a parameter 'p' already", [&] { pipeline.slot("p", {4}); });
+  expect_error(Errc::invalid_argument, "already has a slot 'x'", [&] { pipeline.slot("x", {4}); });
+  expect_error(Errc::invalid_argument, "already has a slot 'x'", [&] { pipeline.param("x", 1); });
+  expect_error(Errc::invalid_argument, "already has a parameter 'p'", [&] { pipeline.slot("p", {4}); });
   expect_error(Errc::invalid_argument, "needs a name", [&] { pipeline.slot("", {4}); });
   pipeline.fill(b, pipeline.param("p", 5));
   pipeline.run();
