@@ -46,6 +46,20 @@ bool has_strides(const ir::Program& program) {
   });
 }
 
+// For each input of the writer: the same buffer among the reader's, other than `input`, or -1.
+std::vector<int> shared_inputs(const FusedProgram& reader, std::size_t input, const FusedProgram& writer) {
+  std::vector<int> same;
+  for (std::size_t i = 1; i < writer.buffers.size(); ++i) {
+    int found = -1;
+    for (std::size_t j = 1; j < reader.buffers.size() && found < 0; ++j) {
+      const bool is_same = j != input && reader.buffers[j] == writer.buffers[i] && reader.shapes[j] == writer.shapes[i];
+      if (is_same) found = static_cast<int>(j);
+    }
+    same.push_back(found);
+  }
+  return same;
+}
+
 }  // namespace
 
 std::size_t FusedStages::buffer_count() const {
@@ -161,17 +175,7 @@ std::string StageFuser::join(FusedStages& reader, std::size_t input, const Fused
   const auto dtype = static_cast<DType>(writer.code.program->buffers[0].type);
   if (std::ranges::find(options_.dtypes, dtype) == options_.dtypes.end())
     return text("the device can copy ", to_string(dtype), ", but not compute with it");
-  // The writer's inputs that the reader has too.
-  std::vector<int> same;
-  for (std::size_t i = 1; i < writer.code.buffers.size(); ++i) {
-    int found = -1;
-    for (std::size_t j = 1; j < reader.code.buffers.size() && found < 0; ++j) {
-      const bool is_same = reader.code.buffers[j] == writer.code.buffers[i] && j != input &&
-                           reader.code.shapes[j] == writer.code.shapes[i];
-      if (is_same) found = static_cast<int>(j);
-    }
-    same.push_back(found);
-  }
+  const std::vector<int> same = shared_inputs(reader.code, input, writer.code);
   const PairResult& fused = fuse({reader.code.program, input, writer.code.program, same});
   if (!fused.program) return fused.reason;
   FusedProgram& code = reader.code;
