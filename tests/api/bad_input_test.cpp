@@ -441,7 +441,7 @@ TEST_P(BadInput, Freeing_many_frees_none_if_one_cannot_be_freed) {
   const Buffer gone = freed();
   expect_refused(Errc::invalid_argument, "[free_many] buffer 1 is an empty handle",
                  [&] { free_many({good, Buffer(), in}); });
-  expect_refused(Errc::buffer_freed, "[free_many] buffer 2, f32[4], has been freed",
+  expect_refused(Errc::buffer_freed, "[free_many] buffer 2, f32[4], has already been freed",
                  [&] { free_many({good, in, gone}); });
   EXPECT_FALSE(good.is_freed());
   EXPECT_FALSE(in.is_freed());

@@ -113,7 +113,7 @@ TEST_F(PipelineText, Bad_json_names_the_place) {
   bad(stage(R"({"op": "copy_buffer", "inputs": [], "output": {"buffer": 0, "shape": [5]}})"),
       "stages[0].output.shape: buffer 0 is [4]");
   bad(stage(R"({"op": "run_kernel", "kernel": "relu", "inputs": [0], "output": 0, "params": {"slope": {}}})"),
-      "stages[0].params.slope: expected a value of a parameter");
+      "stages[0].params.slope: expected a parameter value");
   bad(stage(R"({"op": "barrier"}, 5)"), "stages[1]: expected an object");
   const std::string relu = R"({"op": "run_kernel", "kernel": "relu", "inputs": [0], "output": 0, )";
   bad(stage(relu + R"("parms": {"slope": 0.5}})"), "stages[0]: 'parms' is unknown, did you mean 'params'?");

@@ -192,7 +192,7 @@ TEST(Plan, A_group_uses_no_more_buffers_than_the_device_takes) {
   const std::vector<Group> groups = groups_of(sketch.graph, {}, {.most_buffers = 6});
   EXPECT_EQ(groups.size(), 5U);
   for (const Group& group : groups) EXPECT_LE(group.inputs.size() + group.outputs.size(), 6U);
-  EXPECT_NE(groups.back().reason.find("the device takes 6 at once"), std::string::npos) << groups.back().reason;
+  EXPECT_NE(groups.back().reason.find("a launch on this device can use 6"), std::string::npos) << groups.back().reason;
 }
 
 // Stages of one kernel, each of which reads what the one before it wrote.
