@@ -444,7 +444,7 @@ TEST_P(Pipelines, Two_slots_may_be_one_buffer_if_both_are_read) {
   pipeline.add("elementwise_add", {x, y}, z);
   pipeline.run({{"x", a}, {"y", a}, {"z", b}});
   EXPECT_EQ(b.read<float>(), Floats({2, -4, 6, -8}));
-  expect_error(Errc::invalid_argument, "slot 'z' is x too", [&] { pipeline.run({{"x", a}, {"y", b}, {"z", a}}); });
+  expect_error(Errc::invalid_argument, "slot 'z' is also x", [&] { pipeline.run({{"x", a}, {"y", b}, {"z", a}}); });
 }
 
 TEST_P(Pipelines, Every_problem_is_in_one_error_and_nothing_is_written) {
