@@ -111,7 +111,7 @@ void Buffer::read_bytes_into(std::span<std::byte> bytes) const {
   const View& view = view_of(*this, "read");
   if (bytes.size() != view.bytes) {
     throw Error(Errc::count_mismatch,
-                text("[read] ", describe(view), " has ", view.bytes, " bytes, got room for ", bytes.size()));
+                text("[read] ", describe(view), " has ", view.bytes, " bytes, got a span of ", bytes.size()));
   }
   Storage& storage = *view.storage;
   run_host(*storage.device,
@@ -141,7 +141,7 @@ void Buffer::write_elements(std::span<const std::byte> bytes, std::int64_t first
   const std::int64_t count = static_cast<std::int64_t>(bytes.size()) / size;
   if (first < 0 || first > view.shape.elements() || count > view.shape.elements() - first) {
     throw Error(Errc::count_mismatch,
-                text("[write] ", count, " elements from element ", first, " on do not fit ", describe(view)));
+                text("[write] ", count, " elements starting at element ", first, " do not fit ", describe(view)));
   }
   Storage& storage = *view.storage;
   run_host(*storage.device,
@@ -190,7 +190,7 @@ Buffer Buffer::copy_to(const Device& device) const {
   if (view.storage->is_freed) throw Error(unusable("[copy] the source", *view.storage));
   Buffer copy = device.empty(view.shape, view.dtype);
   if (const std::optional<Error> error = copy_to(copy).error()) {
-    // A copy that was refused, since somebody freed the source this moment, has left nothing, not even why.
+    // A copy that was refused, because another thread just freed the source, has not even poisoned the target.
     engine::Storage& storage = *Access::get(copy)->storage;
     const std::scoped_lock lock(storage.device->order);
     if (!storage.poison) storage.poison = error->failure();
@@ -201,7 +201,7 @@ Buffer Buffer::copy_to(const Device& device) const {
 void Buffer::free() {
   expect_memory(view_of(*this, "free"), "free");
   if (!engine::try_free(*view_of(*this, "free").storage)) {
-    throw Error(Errc::buffer_freed, text("[free] the buffer, ", describe(*ref_), ", has been freed before"));
+    throw Error(Errc::buffer_freed, text("[free] the buffer, ", describe(*ref_), ", has already been freed"));
   }
 }
 
@@ -211,10 +211,10 @@ void free_many(const BufferList& buffers) {
     expect_memory(*Access::get(buffers[i]), "free_many");
     if (buffers[i].is_freed()) {
       throw Error(Errc::buffer_freed,
-                  text("[free_many] buffer ", i, ", ", describe(*Access::get(buffers[i])), ", has been freed before"));
+                  text("[free_many] buffer ", i, ", ", describe(*Access::get(buffers[i])), ", has already been freed"));
     }
   }
-  // One that is in the list twice, or that another thread frees this moment, is free afterwards all the same.
+  // A buffer that is listed twice, or that another thread frees meanwhile, is freed all the same.
   for (std::size_t i = 0; i < buffers.size(); ++i) engine::try_free(*Access::get(buffers[i])->storage);
 }
 

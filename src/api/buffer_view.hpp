@@ -8,7 +8,7 @@
 
 namespace tessera::detail {
 
-// What a buffer's handle points at; Errc::invalid_argument for an empty handle, naming the call.
+// The view behind a handle. Errc::invalid_argument for an empty handle; the message names `call`.
 engine::View& view_of(const Buffer& buffer, std::string_view call);
 
 }  // namespace tessera::detail

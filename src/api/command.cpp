@@ -45,7 +45,7 @@ Work& work_of(const Ref<Work>& work, std::string_view call) {
 // The callback of on_complete: deletes itself when it has been called.
 class Callback final : public detail::Observer {
  public:
-  // Counted by the device of a command that is not over.
+  // Counted by the device until it has returned.
   Callback(std::function<void(const Command&)> function, DeviceState& device)
       : function_(std::move(function)), device_(&device), generation_(device.callbacks.begin()) {}
   ~Callback() { device_->callbacks.end(generation_); }
@@ -56,7 +56,7 @@ class Callback final : public detail::Observer {
     const std::unique_ptr<Callback> self(this);
     work.device->scheduler->before_user_code();
     call(function_, work);
-    function_ = nullptr;  // what it holds goes before it counts as over
+    function_ = nullptr;  // destroy its captures before it counts as returned
   }
   static void call(const std::function<void(const Command&)>& function, Work& work) noexcept {
     try {
@@ -113,7 +113,7 @@ void CommandAwaiter::await_resume() const {
 
 void CommandAwaiter::command_finished(Work&) noexcept { resume(); }
 
-// The command goes on: others may wait for it.
+// The command continues: others may wait for it.
 void CommandAwaiter::stop() noexcept {
   is_stop_asked_ = true;
   if (!work_->remove_observer(*this)) return;
@@ -124,7 +124,7 @@ void CommandAwaiter::stop() noexcept {
 void CommandAwaiter::resume() noexcept {
   if (!is_met_.exchange(true, std::memory_order_acq_rel)) return;
   work_->device->scheduler->before_user_code();
-  std::exchange(waiting_, nullptr).resume();  // may end the life of this awaiter
+  std::exchange(waiting_, nullptr).resume();  // may destroy this awaiter
 }
 
 }  // namespace detail
@@ -141,9 +141,9 @@ void Command::wait() const { wait_seconds(std::chrono::duration<double>::max());
 
 bool Command::wait_seconds(std::chrono::duration<double> timeout) const {
   Work& work = work_of(ref_, "wait");
-  constexpr std::chrono::duration<double> for_ever = std::chrono::hours(24 * 365 * 100);
+  constexpr std::chrono::duration<double> forever = std::chrono::hours(24 * 365 * 100);
   auto until = engine::Clock::time_point::max();
-  if (timeout < for_ever) {
+  if (timeout < forever) {
     const auto rest = std::max(timeout, std::chrono::duration<double>::zero());
     until = engine::Clock::now() + std::chrono::ceil<engine::Clock::duration>(rest);
   }
@@ -165,7 +165,7 @@ void Command::on_complete(std::function<void(const Command&)> callback) const {
   if (!work.is_settled()) {
     auto observer = std::make_unique<Callback>(std::move(callback), *work.device);
     if (work.add_observer(*observer)) {
-      [[maybe_unused]] const Callback* deletes_itself = observer.release();  // when the command is over
+      [[maybe_unused]] const Callback* deletes_itself = observer.release();  // when the command has finished
       return;
     }
     callback = observer->take();
@@ -190,19 +190,19 @@ void wait_all(const CommandList& commands) {
 
 namespace {
 
-// Tells one waiting thread that one of several commands is over. Each command has one of these, which lives until it is
-// removed or told.
-class AnyOver final : public detail::Observer {
+// Wakes a thread that waits for any of several commands. Each command has one of these, which lives until it is removed
+// or called.
+class AnyFinished final : public detail::Observer {
  public:
   struct Signal {
     std::mutex mutex;
     std::condition_variable changed;
     bool is_set = false;
   };
-  explicit AnyOver(std::shared_ptr<Signal> signal) : signal_(std::move(signal)) {}
+  explicit AnyFinished(std::shared_ptr<Signal> signal) : signal_(std::move(signal)) {}
 
   void command_finished(Work&) noexcept override {
-    const std::unique_ptr<AnyOver> self(this);
+    const std::unique_ptr<AnyFinished> self(this);
     {
       const std::scoped_lock lock(signal_->mutex);
       signal_->is_set = true;
@@ -229,16 +229,16 @@ std::size_t wait_any(const CommandList& commands) {
   }
   if (const std::size_t index = first_settled(commands); index != commands.size()) return index;
 
-  const auto signal = std::make_shared<AnyOver::Signal>();
-  std::vector<AnyOver*> observers(commands.size(), nullptr);
-  bool is_over = false;
-  for (std::size_t i = 0; i < commands.size() && !is_over; ++i) {
-    auto observer = std::make_unique<AnyOver>(signal);
-    is_over = !Access::get(commands[i])->add_observer(*observer);
-    if (!is_over) observers[i] = observer.release();
+  const auto signal = std::make_shared<AnyFinished::Signal>();
+  std::vector<AnyFinished*> observers(commands.size(), nullptr);
+  bool is_settled = false;
+  for (std::size_t i = 0; i < commands.size() && !is_settled; ++i) {
+    auto observer = std::make_unique<AnyFinished>(signal);
+    is_settled = !Access::get(commands[i])->add_observer(*observer);
+    if (!is_settled) observers[i] = observer.release();
   }
   std::unique_lock lock(signal->mutex);
-  while (!is_over && !signal->is_set) {
+  while (!is_settled && !signal->is_set) {
     bool must_help = false;
     lock.unlock();
     for (std::size_t i = 0; i < commands.size(); ++i) {

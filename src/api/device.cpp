@@ -46,7 +46,7 @@ std::string_view to_string(PowerLevel level) noexcept {
 
 namespace {
 
-// For a device with a queue the workers only submit, compile and copy.
+// On a device with a queue the workers only submit, compile and copy.
 constexpr unsigned workers_beside_queue = 2;
 
 Device make_device(std::unique_ptr<driver::Driver> driver) {
@@ -66,12 +66,12 @@ std::unique_ptr<driver::Driver> open_driver(std::string_view backend) {
   if (auto driver = driver::open_driver(backend)) return driver;
   std::string known;
   for (const DeviceInfo& info : driver::list_devices()) known += (known.empty() ? "" : ", ") + info.backend;
-  throw Error(Errc::unknown_device, text("there is no device '", backend.substr(0, 64), "'; there is: ", known));
+  throw Error(Errc::unknown_device, text("there is no device '", backend.substr(0, 64), "'; available: ", known));
 }
 
 // The process's other devices, which are never destroyed either.
-Device opened_device(std::string_view wish) {
-  const std::string backend = driver::usual_name(wish);
+Device opened_device(std::string_view name) {
+  const std::string backend = driver::usual_name(name);
   struct Opened {
     std::mutex mutex;
     std::map<std::string, Device, std::less<>> devices;
@@ -83,8 +83,8 @@ Device opened_device(std::string_view wish) {
   return opened.devices.emplace(backend, make_device(open_driver(backend))).first->second;
 }
 
-// A GPU that a kernel driver knows has a file. Where there is none, asking all the loaders, which takes a tenth of a
-// second, would find at most programs that play one.
+// The kernel driver of a GPU creates a device file. Without one, querying all the loaders, which takes a tenth of a
+// second, would find software GPUs at best.
 bool may_have_gpu() {
   return std::ranges::any_of(
       std::array{"/dev/dri", "/dev/nvidiactl", "/dev/kfd", "/dev/dxg", "/dev/mali0", "/dev/kgsl-3d0"},
@@ -95,15 +95,15 @@ bool may_have_gpu() {
 
 Device Device::best() {
   core::watch_main_thread();
-  const char* wish = std::getenv("TESSERA_DEVICE");
-  if (!wish || *wish == '\0') {
-    // Never destroyed, as all devices of the process.
+  const char* chosen = std::getenv("TESSERA_DEVICE");
+  if (!chosen || *chosen == '\0') {
+    // Never destroyed, like all devices of the process.
     static const Device& best =
         *new Device(may_have_gpu() ? driver::open_first(driver::by_preference(devices()), open) : open("cpu"));
     return best;
   }
   try {
-    return open(wish);
+    return open(chosen);
   } catch (const Error& error) {
     throw Error(error.code(), text("TESSERA_DEVICE: ", error.what()));
   }
@@ -123,8 +123,8 @@ Device Device::simulated(const SimulationOptions& options) {
     throw Error(Errc::invalid_argument,
                 text("a simulated device has at most ", most_workers, " workers, got ", options.workers));
   }
-  const bool is_share = options.fail_rate >= 0 && options.fail_rate <= 1;
-  if (!is_share) {  // NaN is none either
+  const bool is_valid = options.fail_rate >= 0 && options.fail_rate <= 1;
+  if (!is_valid) {  // NaN is not
     throw Error(Errc::invalid_argument, text("a fail_rate is between 0 and 1, got ", options.fail_rate));
   }
   engine::start_trace_from_environment();
@@ -141,7 +141,7 @@ Device& Device::operator=(const Device& other) noexcept {
   return *this;
 }
 Device::~Device() {
-  // Without threads of its own, nobody would ever run what is left: it would keep itself alive.
+  // On a device without threads, pending work would never run, and would keep the device alive.
   if (--ref_->handles == 0 && ref_->is_own_process()) {
     ref_->attachments.drop();
     ref_->scheduler->last_handle_dropped();
@@ -156,7 +156,7 @@ void detail::throw_does_not_fit(double value, DType dtype) {
 
 namespace {
 
-// A number that a caller made into an enumerator, past the last one.
+// Refuses a number beyond the last enumerator, which a caller may have cast.
 template <class Enum>
 void expect_enumerator(Enum value, Enum last, std::string_view name) {
   if (value <= last) return;
@@ -179,7 +179,7 @@ Buffer Device::make_buffer(std::span<const std::byte> bytes, std::size_t values,
                 text("[buffer] ", to_string(dtype, shape), " needs ", shape.elements(), " values, got ", values));
   }
   Buffer buffer = empty(shape, dtype);
-  ref_->driver->upload(Access::get(buffer)->storage->block.address, bytes);  // nobody else has it yet
+  ref_->driver->upload(Access::get(buffer)->storage->block.address, bytes);  // nothing else uses it yet
   return buffer;
 }
 
@@ -248,7 +248,7 @@ void Device::set_power_level(PowerLevel level) const {
 
 Stream Device::stream(const StreamOptions& options) const {
   expect_enumerator(options.priority, Priority::low, "priority");
-  expect_enumerator(options.when_full, WhenFull::drop_oldest, "policy of a full stream");
+  expect_enumerator(options.when_full, WhenFull::drop_oldest, "full-stream policy");
   if (options.deadline.count() < 0) {
     throw Error(Errc::invalid_argument,
                 text("a stream's deadline cannot be negative, got ", options.deadline.count(), " ns"));

@@ -8,7 +8,7 @@
 
 namespace tessera::detail {
 
-// A call of a kernel as the engine takes it, from the handles of a caller. The handles must outlive it.
+// Makes an engine::Call from the caller's handles, which must outlive it.
 class KernelCall {
  public:
   KernelCall(const BufferList& inputs, const Buffer& output, kernels::Given params,

@@ -1,4 +1,4 @@
-// Calls of kernels: the checks that need no lock, and what a call comes down to.
+// Kernel calls: the checks that need no lock, and how a call becomes a launch.
 #include "engine/call.hpp"
 
 #include <tessera/error.hpp>

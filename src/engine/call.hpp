@@ -4,7 +4,7 @@
 
 namespace tessera::detail::engine {
 
-// Checks a call, as far as that needs no lock, and binds it to its memory. Throws an Error that names the culprit;
+// Makes the checks of a call that need no lock, and binds it to its memory. Throws an Error that names the culprit;
 // group.label is set as soon as the kernel is known.
 void prepare(DeviceState& device, const Call& call, BoundGroup& group);
 

@@ -11,7 +11,7 @@ namespace tessera::detail::engine {
 
 Ref<Work> CommandTable::find(CommandId id, const std::string& device, Ended* ended) const {
   if (id == 0 || id > last_) throw Error(Errc::unknown_command, core::text("there is no command ", id, " on ", device));
-  // A work is not reused while the lock is held, so an id that matches is the command's.
+  // No item is reused while the lock is held, so one with this id is the command's.
   Work* work = nullptr;
   if (const std::size_t index = id % slots; index < recent_.size() && recent_[index] && recent_[index]->id == id) {
     work = recent_[index];
@@ -32,13 +32,13 @@ Ref<Work> CommandTable::find(CommandId id, const std::string& device, Ended* end
   return {};
 }
 
-// As long as a command that is not remembered would count as completed, and for a window after it finished.
+// For as long as an unknown command would count as completed, and for a window after it finished.
 bool CommandTable::is_known(CommandId id, const Outcome& outcome) const noexcept {
   return last_ - outcome.at <= command_window || last_ - id < slots;
 }
 
 void CommandTable::remember(CommandId id, Status status, const core::FailurePtr& failure) {
-  // Forgets what is out of the window whenever the map has doubled: constant work an outcome.
+  // Forgets outcomes outside the window whenever the map has doubled: amortized constant time per outcome.
   if (outcomes_.size() >= forget_at_) {
     std::erase_if(outcomes_, [this](const auto& entry) { return !is_known(entry.first, entry.second); });
     forget_at_ = std::max<std::size_t>(1024, outcomes_.size() * 2);
@@ -49,7 +49,7 @@ void CommandTable::remember(CommandId id, Status status, const core::FailurePtr&
 // Every half window: the outcomes of commands that are still pending will have to be remembered.
 void CommandTable::mark_late() {
   for (const Ref<Work>& work : works_.pending_commands()) {
-    // One that finishes this moment is not in the map if it completed; had it failed, it would be.
+    // A command that finishes right now is in the map only if it failed.
     if (last_ - work->id >= command_window / 2 && !work->mark_late()) {
       outcomes_.try_emplace(work->id, Outcome{{Status::completed, nullptr}, last_});
     }

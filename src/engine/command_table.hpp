@@ -9,7 +9,7 @@
 
 namespace tessera::detail::engine {
 
-// For how many commands after it finished a command's number is known.
+// A command's number stays known for this many commands after it finished.
 inline constexpr CommandId command_window = 65'536;
 
 // The commands of a device by number. A command that completes needs no bookkeeping: a recent number that is neither
@@ -19,13 +19,13 @@ class CommandTable {
  public:
   explicit CommandTable(WorkPool& works) : works_(works) {}
 
-  // How a command ended.
+  // How a command finished.
   struct Ended {
     Status status;
     core::FailurePtr failure;
   };
 
-  // The number of the next command; and the one that was given out last.
+  // The number of the next command; and the number that was assigned last.
   CommandId next() {
     if (++last_ % (command_window / 2) == 0) [[unlikely]]
       mark_late();
@@ -36,25 +36,25 @@ class CommandTable {
   void add(Work& work);
   void remember(CommandId id, Status status, const core::FailurePtr& failure);
 
-  // The command's work, or, if it has none any more, nothing and how it ended. Errc::unknown_command for a number that
-  // was never given out or is forgotten; `device` is for the message.
+  // The command's work item; or null and how the command finished, if it has no item any more. Errc::unknown_command
+  // for a number that was never assigned or is forgotten; `device` is for the message.
   Ref<Work> find(CommandId id, const std::string& device, Ended* ended) const;
 
  private:
-  // Among the last so many, a command that is neither pending nor remembered has completed. Twice the window, because
-  // one that finishes more than a window after its submission is remembered.
+  // Of the last this many commands, one that is neither pending nor remembered has completed. Twice the window, because
+  // a command that finishes more than a window after its submission is remembered.
   static constexpr CommandId slots = 2 * command_window;
 
   struct Outcome {
     Ended ended;
-    CommandId at;  // the last command when it finished
+    CommandId at;  // the latest command when it finished
   };
   bool is_known(CommandId id, const Outcome& outcome) const noexcept;
   void mark_late();
 
   WorkPool& works_;
   CommandId last_ = 0;
-  std::vector<Work*> recent_;  // the last commands that were not done at once, by id modulo slots
+  std::vector<Work*> recent_;  // the latest commands with work items, by id modulo slots
   // Outcomes of commands that failed, were cancelled or finished late.
   std::unordered_map<CommandId, Outcome> outcomes_;
   std::size_t forget_at_ = 1024;

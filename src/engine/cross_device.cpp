@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* label = "copy";
 
-// Places a work of a loan, after the borrower too if there is one.
+// Places an item of a loan, after the borrower too if there is one.
 Work& place_loan(Storage& storage, bool writes, Work* borrower) {
   Work& work = take_host_work(*storage.device, label);
   work.is_immediate = true;
@@ -68,7 +68,7 @@ void arm(const Loan& loan) noexcept {
 }
 
 void transfer(const Storage& from, const Storage& to, std::size_t bytes) {
-  if (from.poison) throw Error(poisoned("what it copies", from));
+  if (from.poison) throw Error(poisoned("the source of the copy", from));
   if (bytes == 0) return;
   driver::Driver &source = *from.device->driver, &target = *to.device->driver;
   if (std::byte* address = source.host_address(from.block.address)) {

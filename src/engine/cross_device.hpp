@@ -5,18 +5,18 @@
 #include <cstddef>
 #include <vector>
 
-// Buffers of one device that a work of another uses: what copies between devices are made of.
+// Copies between devices, that is, work items that use a buffer of another device.
 //
-// A device orders its own works only. So a work that uses a buffer of another device is known there as a loan: two
-// works that are placed together with it. *out* finishes when the buffer is free for the borrower, which waits for
-// that; *back*, which all later work on the buffer waits for, waits for the borrower. A map does the same for the host.
+// A device orders only its own items. An item that uses a buffer of another device is represented there by a loan: two
+// items that are placed together with it. *out* finishes when the buffer is free for the borrower, which waits for it;
+// *back* waits for the borrower, and all later work on the buffer waits for it. A map does the same for the host.
 namespace tessera::detail::engine {
 
-// The order locks of several devices, always taken in the order of their addresses; of one device, its lock.
+// The order lock of one device, or of several: these are always taken in the order of the devices' addresses.
 class OrderLocks {
  public:
   explicit OrderLocks(DeviceState& device) : one_(&device) {}
-  // These devices, which are sorted and include `device`; if there are none, `device` alone.
+  // All these devices, which are sorted and include `device`; only `device` if the list is empty.
   OrderLocks(DeviceState& device, const std::vector<DeviceState*>& all)
       : one_(&device), all_(all.empty() ? nullptr : &all) {}
   OrderLocks(const OrderLocks&) = delete;
@@ -57,18 +57,18 @@ struct Loan {
   Work* out;
   Work* back;
 };
-// Both under the order locks of both devices. The borrower must wait for what lend() gives before it gets to
-// take_back(). `writes`: all of the buffer, which is poisoned if the borrower fails.
+// Both under the order locks of both devices. The borrower must wait for the result of lend() before it is passed to
+// take_back(). `writes`: the borrower overwrites the whole buffer, which is poisoned if it fails.
 Work& lend(Storage& storage, bool writes);
 Loan take_back(Work& out, Work& borrower);
 // After the locks are released.
 void arm(const Loan& loan) noexcept;
 
-// Copies between the memory of two devices: directly if the host can address one of them, else through host memory.
-// Throws the drivers' errors, and the cause if the source is poisoned.
+// Copies between the memory of two devices: directly if the host can address one of the two, else through host memory.
+// Throws the drivers' errors, and the root cause if the source is poisoned.
 void transfer(const Storage& from, const Storage& to, std::size_t bytes);
 
-// A command that copies a buffer into one of another device, of the same type and size.
+// A command that copies a buffer into a buffer of another device, of the same type and size.
 Ref<Work> copy_between(Storage& from, Storage& to, std::size_t bytes);
 
 }  // namespace tessera::detail::engine

@@ -24,40 +24,40 @@ thread_local const Work* attended = nullptr;
 DeviceQueue::Attended::Attended(const Work& work) noexcept { attended = &work; }
 DeviceQueue::Attended::~Attended() { attended = nullptr; }
 
-// What the watching thread shares with the queue, which may go first.
+// Shared by the queue and its watching thread, which may outlive it.
 struct DeviceQueue::Watch {
   explicit Watch(driver::Driver& of) : driver(of) {}
 
   struct Flight {
     std::uint64_t number;
     Work* work;
-    int attendants = 0;  // threads that wait for the device to be done with it
+    int attendants = 0;  // threads that wait for the device to finish it
   };
 
-  // Whether nobody else will end the first one when the device is done with it. Under the mutex.
+  // Whether no other thread will finish the first flight when the device has finished it. Under the mutex.
   bool needs_watcher() const {
     return !flights.empty() && flights.front().number <= unattended && flights.front().attendants == 0;
   }
-  // Null if it has ended. Under the mutex.
+  // Null if it has finished. Under the mutex.
   Flight* find(std::uint64_t number) {
     const auto found = std::ranges::lower_bound(flights, number, {}, &Flight::number);
     return found != flights.end() && found->number == number ? &*found : nullptr;
   }
 
-  driver::Driver& driver;  // used only while something is under way, which keeps the device
+  driver::Driver& driver;  // used only while something is in flight, which keeps the device alive
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Flight> flights;    // by number
-  std::uint64_t unattended = 0;  // the greatest number that nobody has promised to wait for
+  std::uint64_t unattended = 0;  // the greatest number that no thread has promised to wait for
   bool has_thread = false;
-  bool is_over = false;
+  bool is_closed = false;
 };
 
 DeviceQueue::DeviceQueue(driver::Driver& driver) : watch_(std::make_shared<Watch>(driver)) {}
 
 DeviceQueue::~DeviceQueue() {
   const std::scoped_lock lock(watch_->mutex);
-  watch_->is_over = true;
+  watch_->is_closed = true;
   watch_->changed.notify_all();
 }
 
@@ -72,7 +72,7 @@ core::FailurePtr DeviceQueue::start(Work& work) noexcept {
     return core::make_failure(code, core::text(work.describe(), " failed: ", why));
   };
   try {
-    // Compiled first, while others may go on.
+    // Compile before taking the lock, so that other threads can go on.
     if (work.sequence) {
       work.sequence->prepare(watch_->driver);
     } else {
@@ -82,7 +82,7 @@ core::FailurePtr DeviceQueue::start(Work& work) noexcept {
     std::function<void()> later;
     Ref<DeviceState> device;
     {
-      // Numbers and flights in one order.
+      // Under the mutex, so that flights are in the order of their numbers.
       const std::scoped_lock lock(watch_->mutex);
       const std::uint64_t number = start_on_device(work);
       work.queue_number.store(number, std::memory_order_release);
@@ -99,7 +99,7 @@ core::FailurePtr DeviceQueue::start(Work& work) noexcept {
         }
       }
     }
-    // From here on the work may be over.
+    // From here on the item may be finished and recycled.
     if (needs_watcher) watch_->changed.notify_one();
     if (later) leave_to_worker(*device, "preparation", std::move(later), Priority::low);
     return nullptr;
@@ -110,8 +110,8 @@ core::FailurePtr DeviceQueue::start(Work& work) noexcept {
   }
 }
 
-// Ends what is over. The nodes keep the device, until the last of them has ended.
-void DeviceQueue::end_those(Watch& watch, const driver::Progress& progress) noexcept {
+// Finishes the items that the device has finished. They keep the device alive until the last of them has finished.
+void DeviceQueue::finish_completed(Watch& watch, const driver::Progress& progress) noexcept {
   while (true) {
     Work* work = nullptr;
     core::FailurePtr failure;
@@ -146,22 +146,22 @@ bool DeviceQueue::attend(const Work& work, Clock::time_point until) noexcept {
   };
   add_attendant(1);
   const driver::Progress progress = watch->driver.wait(number, until);
-  // What has not ended is the watching thread's again: end_those() tells it.
+  // If it has not finished, the watching thread is responsible again: finish_completed() wakes it.
   if (progress.ended < number) add_attendant(-1);
-  end_those(*watch, progress);
+  finish_completed(*watch, progress);
   return work.is_settled();
 }
 
 void DeviceQueue::run(std::shared_ptr<Watch> watch) noexcept {
   std::unique_lock lock(watch->mutex);
   while (true) {
-    watch->changed.wait(lock, [&] { return watch->is_over || watch->needs_watcher(); });
-    if (watch->flights.empty()) return;  // it is over
+    watch->changed.wait(lock, [&] { return watch->is_closed || watch->needs_watcher(); });
+    if (watch->flights.empty()) return;  // the queue is closed
     const std::uint64_t number = watch->flights.front().number;
     {
-      const Ref<DeviceState> device = watch->flights.front().work->device;  // keeps it while this thread uses it
+      const Ref<DeviceState> device = watch->flights.front().work->device;  // keeps it alive while this thread uses it
       lock.unlock();
-      end_those(*watch, watch->driver.wait(number, Clock::time_point::max()));
+      finish_completed(*watch, watch->driver.wait(number, Clock::time_point::max()));
     }
     lock.lock();
   }

@@ -12,8 +12,8 @@
 
 namespace tessera::detail::engine {
 
-// The works that a device with a queue of its own has in flight, in the order in which they were started. Whoever waits
-// for one of them waits for the device; a thread of the queue's own does if nobody else might. Any thread.
+// The work items that a device with its own queue has in flight, in the order in which they were started. A thread that
+// waits for one of them waits for the device; if there is no such thread, the queue's watching thread does. Any thread.
 class DeviceQueue {
  public:
   explicit DeviceQueue(driver::Driver& driver);
@@ -21,14 +21,14 @@ class DeviceQueue {
   DeviceQueue(const DeviceQueue&) = delete;
   DeviceQueue& operator=(const DeviceQueue&) = delete;
 
-  // Starts a running work. Returns why it could not be started: then the caller finishes it.
+  // Starts a running item. If that fails it returns why, and the caller must finish the item.
   core::FailurePtr start(Work& work) noexcept;
 
-  // Blocks until the device has finished the work, or all of a run, at the latest until `until`. Returns whether it is
-  // settled: it may not have been started, or another thread may be about to finish it.
+  // Blocks until the device has finished the item, or the whole run, or until `until`. Returns whether it is settled:
+  // it may not have been started, or another thread may be about to finish it.
   bool attend(const Work& work, Clock::time_point until) noexcept;
 
-  // While it lives, this thread promises to wait for the work if it starts it: no other needs to.
+  // While it lives, this thread promises to wait for the item if it starts it, so that no other thread needs to.
   class Attended {
    public:
     explicit Attended(const Work& work) noexcept;
@@ -41,7 +41,7 @@ class DeviceQueue {
   struct Watch;
 
   std::uint64_t start_on_device(Work& work);
-  static void end_those(Watch& watch, const driver::Progress& progress) noexcept;
+  static void finish_completed(Watch& watch, const driver::Progress& progress) noexcept;
   static void run(std::shared_ptr<Watch> watch) noexcept;
 
   const std::shared_ptr<Watch> watch_;

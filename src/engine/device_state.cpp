@@ -26,7 +26,7 @@ unsigned next_device_number() {
   return ++last;
 }
 
-// The rest is for the program itself and for everybody else on the machine.
+// The rest is for the host side of the process and for other processes.
 std::size_t default_memory_limit(const driver::Driver& driver) { return driver.info().memory / 8 * 7; }
 
 }  // namespace
@@ -100,7 +100,7 @@ void DeviceState::remember(CommandId id, Status status, const core::FailurePtr& 
   commands.remember(id, status, failure);
 }
 
-// One after the other: when a work's turn comes, those before it that could leave have left.
+// In order: at an item's turn, all earlier ones that could leave have left.
 void DeviceState::retire_cancelled() {
   if (early_works.load(std::memory_order_relaxed) == 0) return;
   std::vector<Ref<Work>> settled;
@@ -113,7 +113,7 @@ void DeviceState::retire_cancelled() {
       if (scheduler->take_back(*work)) {
         execute(*work);
       } else {
-        std::this_thread::yield();  // another thread has it
+        std::this_thread::yield();  // another thread has taken it
       }
     }
   }
@@ -128,7 +128,7 @@ void DeviceState::synchronize() {
     pending = works.pending_commands();
   }
   for (const Ref<Work>& work : pending) wait(*work, Clock::time_point::max());
-  // A callback cannot wait for what its thread still has to do, and a thread that runs callbacks must not sleep until
+  // A callback cannot wait for what its own thread has yet to do, and a thread that runs callbacks must not sleep until
   // they have run.
   if (!is_in_observer()) retire_cancelled();
   if (!is_in_observer() && !scheduler->must_help()) callbacks.wait();
@@ -141,7 +141,7 @@ std::string DeviceState::name() const { return driver::full_name(driver->info())
 void retain(DeviceState* state) noexcept { state->refs.fetch_add(1, std::memory_order_relaxed); }
 void release(DeviceState* state) noexcept {
   if (state->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  if (state->is_own_process()) delete state;  // else it would wait for threads that are not there
+  if (state->is_own_process()) delete state;  // else it would wait for threads that do not exist
 }
 
 void callback_failed(unsigned device_number, std::exception_ptr exception) noexcept {
@@ -153,33 +153,33 @@ void callback_failed(unsigned device_number, std::exception_ptr exception) noexc
 
 Ref<View> allocate(DeviceState& device, const Shape& shape, DType dtype, bool zero) {
   device.expect_own_process();
-  if (dtype > DType::u8) {  // a number that the caller cast
+  if (dtype > DType::u8) {  // cast from a number
     throw Error(Errc::invalid_argument,
                 text("there is no element type with the number ", static_cast<unsigned>(dtype)));
   }
   const MemoryPool::Block block = device.memory.allocate(dtype, shape);
   Ref<View> view = Ref<View>::adopt(new View(*new Storage(device, block), shape, dtype));
-  // If the device fails here, the block goes back with the view.
+  // If the device fails here, the view returns the block.
   if (zero && !block.is_zero) device.driver->fill_zero(block.address, shape.size_bytes(dtype));
   return view;
 }
 
 std::shared_ptr<void> Attachments::get(Key key) const {
   const std::scoped_lock lock(lock_);
-  const auto found = kept_.find(key);
-  return found == kept_.end() ? nullptr : found->second;
+  const auto found = objects_.find(key);
+  return found == objects_.end() ? nullptr : found->second;
 }
 
 std::shared_ptr<void> Attachments::put(Key key, std::shared_ptr<void> made) {
   const std::scoped_lock lock(lock_);
   if (handles_ == 0) return nullptr;
-  return kept_.try_emplace(key, std::move(made)).first->second;
+  return objects_.try_emplace(key, std::move(made)).first->second;
 }
 
 void Attachments::drop() {
   std::map<Key, std::shared_ptr<void>> dropped;  // destroyed after the lock is released
   const std::scoped_lock lock(lock_);
-  dropped.swap(kept_);
+  dropped.swap(objects_);
 }
 
 }  // namespace tessera::detail::engine

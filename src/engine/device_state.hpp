@@ -27,31 +27,32 @@
 
 namespace tessera::detail::engine {
 
-// How often fork() came between the first process and this one: a device's threads are only where it was opened.
+// How often fork() was called between the first process and this one: a device's threads exist only in the process that
+// opened it.
 extern std::atomic<unsigned> fork_count;
 
-// What the layers above keep with a device, each under a key of its own. It may keep the device in turn, so it is
-// dropped with the last Device handle. Any thread.
+// Objects that the layers above attach to a device, each under its own key. They may keep the device alive in turn, so
+// they are dropped with the last Device handle. Any thread.
 class Attachments {
  public:
-  using Key = const void*;  // the address of something of the layer's own
+  using Key = const void*;  // the address of a static of that layer
 
   explicit Attachments(const std::atomic<std::uint32_t>& handles) : handles_(handles) {}
-  // Null if nothing is kept under the key.
+  // Null if there is nothing under the key.
   std::shared_ptr<void> get(Key key) const;
-  // Keeps `made`, unless something is kept already, and returns what is kept; null if the device has no handle any
-  // more.
+  // Stores `made`, unless there is something under the key already, and returns what is stored; null if the device has
+  // no handle any more.
   std::shared_ptr<void> put(Key key, std::shared_ptr<void> made);
-  // The last handle has gone.
+  // Called when the last handle is gone.
   void drop();
 
  private:
   const std::atomic<std::uint32_t>& handles_;
   mutable core::SpinLock lock_;
-  std::map<Key, std::shared_ptr<void>> kept_;
+  std::map<Key, std::shared_ptr<void>> objects_;
 };
 
-// One device with everything that belongs to it. Lives as long as a handle, a buffer or a pending command of it.
+// One device with everything that belongs to it. Lives as long as any of its handles, buffers or pending commands.
 struct DeviceState {
   DeviceState(std::unique_ptr<driver::Driver> with_driver, std::shared_ptr<Scheduler> with_scheduler);
   ~DeviceState();
@@ -69,44 +70,44 @@ struct DeviceState {
   }
   [[noreturn]] void throw_other_process() const;
 
-  // A command by its number: see CommandTable::find. remember() keeps how one ended.
+  // See CommandTable::find and remember; these take the order lock.
   Ref<Work> find(CommandId id, CommandTable::Ended* ended);
   void remember(CommandId id, Status status, const core::FailurePtr& failure);
 
   // Blocks until every command submitted before has finished: see Device::synchronize.
   void synchronize();
-  // Retires the cancelled works whose predecessors have finished.
+  // Retires the cancelled items whose predecessors have finished.
   void retire_cancelled();
 
   const std::unique_ptr<driver::Driver> driver;
   const std::shared_ptr<Scheduler> scheduler;
-  const std::unique_ptr<DeviceQueue> queue;  // null: the scheduler's threads do the work
+  const std::unique_ptr<DeviceQueue> queue;  // null: the scheduler's threads run the launches
   plan::CallCache calls;
   MemoryPool memory;
   std::atomic<std::uint32_t> refs{1};
   std::atomic<std::uint32_t> handles{0};      // of these, the user's Device objects
   const unsigned number;                      // tells devices apart in traces
-  const unsigned process = fork_count;        // that opened it
+  const unsigned process = fork_count;        // the one that opened it
   std::atomic<std::uint32_t> early_works{0};  // settled, but still in the order
   Callbacks callbacks;
   Attachments attachments{handles};
 
-  // The order lock: one submission at a time finds its position. Guards the hazards of all buffers, the streams' last
-  // works, the pool of works and the table of commands. Held for some tens of nanoseconds.
+  // The order lock: one submission at a time gets its position. Guards the hazards of all buffers, the streams' last
+  // items, the pool of work items and the table of commands. Held for some tens of nanoseconds.
   alignas(64) core::SpinLock order;
   WorkPool& works;
   CommandTable commands;
-  std::vector<Ordered*> earlier;  // scratch for placing
+  std::vector<Ordered*> earlier;  // scratch space for placing
 };
 
-// The devices there are, by number: for handles of commands, which do not keep their device; and for fork(), which must
-// not come while somebody holds an order lock: nobody would release it in the child.
+// All devices by number: for handles of commands, which do not keep their device alive; and for fork(), which must not
+// happen while a thread holds an order lock, which no thread would release in the child.
 struct LiveDevices {
   static LiveDevices& instance();
   std::mutex mutex;
   std::unordered_map<unsigned, DeviceState*> devices;
 
-  // Around fork(); the mutex is held in between.
+  // Called before and after fork(); the mutex is held in between.
   void lock_orders();
   void unlock_orders();
 };

@@ -9,7 +9,7 @@ namespace tessera::detail::engine {
 
 namespace {
 
-// Null for a slot that no run has bound yet, and for what was fused away.
+// Null for a slot that no run has bound yet, and for a buffer that fusion removed.
 std::byte* address_of(const PlanInstance& instance, std::size_t operand) {
   const Storage* storage = operand == plan::FusedProgram::nowhere ? nullptr : instance.storages[operand];
   return storage ? storage->block.address : nullptr;
@@ -32,13 +32,13 @@ BoundGroup bound(const plan::CompiledGroup& group, const PlanInstance& instance)
 
 std::unique_ptr<PlanInstance> make_instance(DeviceState& device, const ExecutablePlan& plan) {
   auto instance = std::make_unique<PlanInstance>();
-  for (const plan::Place& place : plan.plan.places) {
-    instance->blocks.push_back(allocate(device, Shape(place.bytes), u8, false));
+  for (const plan::TemporaryBlock& block : plan.plan.blocks) {
+    instance->blocks.push_back(allocate(device, Shape(block.bytes), u8, false));
   }
   instance->storages.resize(plan.graph.buffers.size());
   for (std::size_t buffer = 0; buffer < plan.graph.buffers.size(); ++buffer) {
-    if (const auto& place = plan.plan.place_of[buffer]) {
-      instance->storages[buffer] = instance->blocks[*place]->storage;
+    if (const auto& block = plan.plan.block_of[buffer]) {
+      instance->storages[buffer] = instance->blocks[*block]->storage;
     } else if (plan.buffers[buffer]) {
       instance->storages[buffer] = plan.buffers[buffer]->storage;
     }
@@ -63,13 +63,13 @@ void ExecutablePlan::complete(DeviceState& device) {
   borrowed.resize(groups.size());
   for (std::size_t g = 0; g < groups.size(); ++g) {
     if (!functions[g] && !borrowed[g]) continue;
-    is_small = is_all_kernels = false;  // it may take any time
+    is_small = is_all_kernels = false;  // user code and transfers may take any time
     if (!borrowed[g]) continue;
     borrowing.push_back(g);
     lenders.push_back(borrowed[g]->storage->device.get());
   }
   if (!borrowing.empty()) {
-    // In the order of the stages: the graph does not know which buffers are the same elsewhere.
+    // In the order of the stages: the graph does not know which of them use the same buffer of another device.
     std::ranges::sort(borrowing, {}, [&](std::size_t g) { return groups[g].stage; });
     lenders.push_back(&device);
     sort_for_locks(lenders);

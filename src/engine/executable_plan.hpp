@@ -16,10 +16,10 @@
 
 namespace tessera::detail::engine {
 
-// A group of a plan with its memory: what becomes one Work. A command is one of these by itself.
+// A group of a plan bound to its memory: becomes one work item. A command is a single one.
 struct BoundGroup {
   Work::Kind kind = Work::Kind::kernel;
-  bool heals = true;         // it writes its outputs whole
+  bool heals = true;         // it overwrites its outputs completely
   std::string_view label;    // as in Work
   std::string_view context;  // as in Work
   std::int64_t cost = 0;     // in bytes moved
@@ -38,8 +38,8 @@ struct BufferUse {
   bool writes;
 };
 
-// The memory of one run at a time: its temporaries, and the groups bound to it. Everything but the blocks is used under
-// the order lock only.
+// What one run at a time uses: memory for the temporaries, and the groups bound to it. Everything but the blocks is
+// used only under the order lock.
 struct PlanInstance {
   std::vector<Ref<View>> blocks;
   std::vector<Storage*> storages;  // by buffer
@@ -52,12 +52,12 @@ struct PlanInstance {
 };
 
 // A plan that can run: a compiled plan with the caller's buffers, the functions of its host groups, and memory for its
-// temporaries. Immutable but for the instances.
+// temporaries. Immutable except for the instances.
 struct ExecutablePlan : plan::CompiledPlan {
   // What a host group calls; empty for a barrier.
   using Function = std::function<void(Work&)>;
 
-  // To be called once buffers, functions and borrowed buffers are set.
+  // Call it once buffers, functions and borrowed buffers are set.
   void complete(DeviceState& device);
 
   std::vector<Ref<View>> buffers;   // the caller's own, by buffer; null for the others
@@ -77,23 +77,23 @@ struct ExecutablePlan : plan::CompiledPlan {
   };
   std::vector<SlotUse> slot_uses;
 
-  // Several runs in flight need memory of their own each; beyond these they wait for each other. Under the order lock,
-  // and changed only while `growing` is held too.
+  // Each run in flight needs memory of its own; with more runs than this, they wait for each other. Under the order
+  // lock, and changed only while `growing` is held too.
   static constexpr std::size_t most_instances = 4;
   std::vector<std::unique_ptr<PlanInstance>> instances;
   std::size_t next_instance = 0;
   std::mutex growing;
 };
 
-// A plan with the values that its parameters have in a run.
+// A plan with the parameter values of a run.
 struct PlanVariant {
   std::vector<Value> values;
   std::shared_ptr<ExecutablePlan> plan;
   std::vector<plan::Patch> patches;  // the scalars of the groups that use parameters
 };
 
-// An idle instance, a new one, or one that is in use: then the buffers order this run after those before it.
-// Errc::out_of_memory if there is none at all. Under the order lock, which it may release for a time.
+// An idle instance, a new one, or one in use: then this run waits for the earlier ones because of the buffers.
+// Errc::out_of_memory if there is none at all. Under the order lock, which it may release for a while.
 PlanInstance& take_instance(DeviceState& device, ExecutablePlan& plan, OrderLocks& order);
 // Binds the slots' memory, in the order of the plan's slots, and the parameters' values. Under the order lock.
 void bind(const PlanVariant& variant, std::span<Storage* const> slots, PlanInstance& instance);

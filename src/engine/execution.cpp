@@ -18,7 +18,7 @@ namespace tessera::detail::engine {
 
 namespace {
 
-// A thread that continues from work to work lets others in the queue have their turn after so many.
+// A thread that continues from item to item yields to others in the queue after this many.
 constexpr int longest_streak = 64;
 
 core::FailurePtr call_host(Work& work) noexcept {
@@ -32,17 +32,17 @@ core::FailurePtr call_host(Work& work) noexcept {
   }
 }
 
-// What a finished work leaves in its outputs.
+// Poisons or heals the outputs of a finished item.
 void set_poison(Work& work) noexcept {
   if (work.kind == Work::Kind::release) return;
   for (Storage* output : work.outputs) {
-    // A work that was refused because of the poison leaves it as it is.
+    // An item that was refused because of the poison leaves it unchanged.
     const bool is_refused = work.failure && !work.heals && output->poison;
     if ((work.failure || work.heals) && !is_refused) output->poison = work.failure;
   }
 }
 
-// Unblocks what waited for the work; returns one that this thread may continue with.
+// Unblocks the dependents; returns one that this thread may continue with.
 Work* unblock_dependents(Work& work) noexcept {
   Scheduler& scheduler = *work.device->scheduler;
   Work* next = nullptr;
@@ -52,7 +52,7 @@ Work* unblock_dependents(Work& work) noexcept {
     edge = following;
     if (!dependent.unblock()) continue;
     if (dependent.is_immediate) {
-      execute(dependent);  // memory that nobody uses is free when the command that used it has finished
+      execute(dependent);  // so memory is free as soon as the last command that uses it has finished
     } else if (dependent.device.get() != work.device.get()) {
       dependent.device->scheduler->push(dependent);
     } else if (!next && (scheduler.may_continue_with(dependent) || starts_at_once(dependent))) {
@@ -64,7 +64,7 @@ Work* unblock_dependents(Work& work) noexcept {
   return next;
 }
 
-// The part of finishing that concerns the order: the outputs are final, and what comes next may go.
+// Leaves the order: the outputs are final, and dependents may start.
 Work* leave_order(Work& work) noexcept {
   set_poison(work);
   Ref<Work> barrier;
@@ -77,7 +77,7 @@ Work* leave_order(Work& work) noexcept {
   return next;
 }
 
-// A cancelled or failed command stays answerable by its number.
+// A cancelled or failed command can still be looked up by its number.
 void remember_failure(Work& work) noexcept {
   if (work.failure && work.id != 0) work.device->remember(work.id, work.outcome, work.failure);
 }
@@ -93,8 +93,8 @@ void set_cancelled(Work& work, Errc reason, std::string_view why) {
   work.failure = core::make_failure(reason, core::text(work.describe(), " ", why));
 }
 
-// Wakes waiters and calls observers. Observers are user code, which may wait for others: a thread that must watch a
-// device's queue leaves them to a worker.
+// Wakes waiters and calls observers. Observers are user code, which may wait for other commands, so a thread that must
+// watch a device queue leaves them to a worker.
 void notify(Work& work) noexcept {
   DeviceState& device = *work.device;
   if (!device.queue || device.scheduler->must_help()) return work.notify();
@@ -102,8 +102,8 @@ void notify(Work& work) noexcept {
   leave_to_worker(device, "callback", [observed = Ref<Work>(&work)] { observed->notify(); });
 }
 
-// Ends a work whose outcome is set. It leaves the order before anybody is notified: observers may wait for what comes
-// after it.
+// Ends an item whose outcome is set. It leaves the order before anyone is notified: observers may wait for its
+// dependents.
 Work* end(Work& work) noexcept {
   remember_failure(work);
   trace_work(work);
@@ -118,7 +118,7 @@ Work* end(Work& work) noexcept {
   return next;
 }
 
-// It is settled, and leaves the order now.
+// A cancelled item, which is settled, leaves the order.
 Work* leave_cancelled(Work& work) noexcept {
   Work* next = leave_order(work);
   work.leave_early();
@@ -128,7 +128,7 @@ Work* leave_cancelled(Work& work) noexcept {
 
 Work* end_barrier(Work& barrier) noexcept {
   bool is_settled = !barrier.try_start() && barrier.is_settled();
-  if (!is_settled && !barrier.try_claim()) {  // it was stopped, and another thread settles it this moment
+  if (!is_settled && !barrier.try_claim()) {  // it was stopped, and another thread is settling it
     while (!barrier.is_settled()) std::this_thread::yield();
     is_settled = true;
   }
@@ -138,7 +138,7 @@ Work* end_barrier(Work& barrier) noexcept {
   return is_settled ? leave_cancelled(barrier) : end(barrier);
 }
 
-// Executes a work to its end, or as far as this thread can take it.
+// Executes an item to its end, or as far as this thread can.
 Work* step(Work& work) noexcept {
   if (work.kind == Work::Kind::release) {
     release_memory(*work.outputs[0]);

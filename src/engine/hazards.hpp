@@ -17,9 +17,8 @@ struct Edge {
 
 // An entry of the order: how many others it waits for, and who waits for it.
 //
-// Entries are recycled, and their memory never goes away while others may point at it; a serial number tells one use of
-// an entry from the next. begin() and wait_for() are called under the lock of the device that orders the work, the rest
-// from any thread.
+// Entries are recycled, and their memory is never freed while others may point at it; a serial number tells one use of
+// an entry from the next. begin() and wait_for() are called under the device's order lock, the rest from any thread.
 class Ordered {
  public:
   // Starts a new use: it waits for nothing yet, but is held back until arm().
@@ -35,7 +34,7 @@ class Ordered {
   }
   std::uint64_t serial() const noexcept { return serial_; }
 
-  // Makes this entry wait for `earlier`; false if that has finished. The edge is this entry's own.
+  // Makes this entry wait for `earlier`; false if that has finished. The edge must belong to this entry.
   bool wait_for(Ordered& earlier, Edge& edge) noexcept {
     edge.dependent = this;
     blockers_.fetch_add(1, std::memory_order_relaxed);
@@ -51,17 +50,17 @@ class Ordered {
     return true;
   }
 
-  // One less to wait for; true for the caller that takes away the last one and must have the work run.
+  // Removes one blocker; true if it was the last one: then the caller must have the item run.
   bool unblock() noexcept { return blockers_.fetch_sub(1, std::memory_order_acq_rel) == 1; }
   bool is_blocked() const noexcept { return blockers_.load(std::memory_order_acquire) != 0; }
-  // All waits are known.
+  // Declares that all dependencies are known; the result is that of unblock().
   bool arm() noexcept { return unblock(); }
 
-  // It has finished: from here on nothing waits for it. Returns its dependents; read an edge's `next` before unblocking
-  // its dependent.
+  // Marks it finished: from here on nothing waits for it. Returns its dependents; read an edge's `next` before
+  // unblocking its dependent.
   Edge* retire() noexcept { return dependents_.exchange(closed(), std::memory_order_acq_rel); }
   bool is_retired() const noexcept { return dependents_.load(std::memory_order_acquire) == closed(); }
-  // Calls look(const Ordered&) for each that waits for it. It must not retire meanwhile.
+  // Calls look(const Ordered&) for each direct dependent. The entry must not retire meanwhile.
   template <class Look>
   void each_dependent(Look&& look) const {
     for (const Edge* edge = dependents_.load(std::memory_order_acquire); edge; edge = edge->next) {
@@ -113,7 +112,7 @@ class Hazards {
     }
   }
 
-  // `entry` reads, or writes, after all that came before. Calls wait_for(Ordered&) for each entry to wait for.
+  // Adds `entry` as the latest reader, or writer. Calls wait_for(Ordered&) for each entry that it has to wait for.
   template <class WaitFor>
   void read(Ordered& entry, WaitFor&& wait_for) {
     each_before(false, wait_for);
@@ -131,8 +130,8 @@ class Hazards {
  private:
   static constexpr std::size_t first_prune = 8;
 
-  // Forgets the readers that have finished, so that a buffer that is only ever read does not grow. The next time is at
-  // twice what is left: constant work a reader.
+  // Forgets the readers that have finished, so that the list of a buffer that is only ever read does not grow. Done
+  // again when the list has doubled: amortized constant time per reader.
   void prune() {
     std::size_t kept = 0;
     for (const Position& reader : readers_) {

@@ -1,4 +1,4 @@
-// The host's own use of buffers: maps, and the release of memory.
+// The host's use of buffers: maps, and the release of memory.
 #include <tessera/error.hpp>
 
 #include "core/text.hpp"
@@ -14,7 +14,7 @@ namespace tessera::detail::engine {
 Ref<Work> map(Storage& storage, bool writes) {
   DeviceState& device = *storage.device;
   device.expect_own_process();
-  // Two works: the first finishes when the memory is free for the host; the second, which all later work waits for, is
+  // Two items: the first finishes when the memory is free for the host; the second, which all later work waits for, is
   // held back until the host releases the memory.
   std::unique_lock lock(device.order);
   if (storage.is_freed.load(std::memory_order_relaxed)) throw Error(unusable("[map] the buffer", storage));
@@ -49,7 +49,7 @@ void unmap(Work& end) noexcept {
 
 void release_in_order(Storage& storage) noexcept {
   DeviceState& device = *storage.device;
-  if (!device.is_own_process()) return;  // what is left of it here belongs to nobody
+  if (!device.is_own_process()) return;  // in a forked child the memory is not the device's any more
   std::unique_lock lock(device.order);
   if (storage.hazards.can_write_now()) {
     lock.unlock();

@@ -48,7 +48,7 @@ std::function<void()> LaunchSequence::work_for_later(driver::Driver& driver) con
     of->is_outdated = true;
   };
 } catch (const std::exception&) {
-  return nullptr;  // it stays as fast as it is
+  return nullptr;  // the recording stays as fast as it is
 }
 
 }  // namespace tessera::detail::engine

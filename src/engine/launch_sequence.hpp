@@ -10,29 +10,29 @@
 
 namespace tessera::detail::engine {
 
-// What a device with a queue has recorded of a sequence of launches, and for which launches.
+// The recording that a device with a queue has made of a sequence of launches.
 struct RecordedLaunches {
   std::mutex mutex;
   std::vector<driver::Launch> launches;
   std::unique_ptr<driver::Recording> recording;
-  std::uint64_t last = 0;  // when it was started last
-  // After so many starts more are likely: a worker prepares what makes a recording faster, and it is recorded again.
-  // Not sooner, since the compiler may need a quarter of a second (lavapipe, ten stages).
+  std::uint64_t last = 0;  // the queue number of its last start
+  // After this many starts more are likely: a worker prepares a faster recording, which then replaces this one. Not
+  // sooner, since the compiler may need a quarter of a second (lavapipe, ten stages).
   static constexpr int often = 8;
   int starts = 0;  // counted up to `often`
   bool is_outdated = false;
 };
 
-// Launches that a device with a queue starts as one work, one after the other.
+// Launches that a device with a queue starts as one work item, one after the other.
 struct LaunchSequence {
   std::vector<driver::Launch> launches;
   std::shared_ptr<RecordedLaunches> recorded;
 
-  // Compiles what has to be.
+  // Compiles the launches that are not compiled yet.
   void prepare(driver::Driver& driver) const;
-  // From the recording, if there is one for the same launches that is not in flight.
+  // Starts the recording if it is of the same launches and not in flight.
   std::uint64_t start(driver::Driver& driver) const;
-  // What a worker should do once this has started, or nothing. The driver must outlive it.
+  // What a worker should do after the start, or null. The driver must outlive it.
   std::function<void()> work_for_later(driver::Driver& driver) const noexcept;
 };
 

@@ -1,4 +1,4 @@
-// Calls of the driver, with exceptions as failures.
+// Driver calls, with exceptions turned into failures.
 #include <tessera/error.hpp>
 
 #include "core/text.hpp"

@@ -16,7 +16,7 @@ namespace {
 
 thread_local const Work* this_call = nullptr;
 
-// The function that this thread runs, and everything that waits for it, directly or not.
+// The function that this thread runs, and its direct and indirect dependents.
 std::unordered_set<const Ordered*> call_and_dependents() {
   std::unordered_set<const Ordered*> found = {this_call};
   std::vector<const Ordered*> unseen = {this_call};
@@ -46,20 +46,21 @@ core::FailurePtr wait_for_own_call(const Storage& storage, bool writes, std::str
   if (!is_after) return nullptr;
   return core::make_failure(
       Errc::invalid_argument,
-      text("[", label, "] the buffer is ", is_own ? "one of " : "used by what waits for ", this_call->describe(),
-           ", which this thread is in: it would wait for itself", is_own ? "; use what HostCall gives" : ""));
+      text("[", label, "] the buffer is ", is_own ? "used by " : "used by a command that waits for ",
+           this_call->describe(), ", which this thread is running: it would wait for itself",
+           is_own ? "; use the spans of its HostCall" : ""));
 }
 
 void expect_not_in_call(const DeviceState& device, std::string_view label) {
   if (!this_call || this_call->device.get() != &device) return;
   throw Error(Errc::invalid_argument,
-              text("[", label, "] ", this_call->describe(), ", which this thread is in, would wait for itself"));
+              text("[", label, "] ", this_call->describe(), ", which this thread is running, would wait for itself"));
 }
 
 void expect_ends_without_call(const Work& work) {
   if (!this_call || !call_and_dependents().contains(&work)) return;
   throw Error(Errc::invalid_argument, text("[wait] ", work.describe(), " waits for ", this_call->describe(),
-                                           ", which this thread is in: it would wait for itself"));
+                                           ", which this thread is running: it would wait for itself"));
 }
 
 }  // namespace tessera::detail::engine

@@ -1,4 +1,4 @@
-// The pieces of a launch, which several threads share.
+// The pieces of a launch, which several threads run.
 #include "core/spin_lock.hpp"
 #include "core/text.hpp"
 #include "engine/device_state.hpp"
@@ -12,17 +12,17 @@ namespace tessera::detail::engine {
 
 namespace {
 
-// Who works on the pieces. What both have taken is counted in one number.
+// Which half of the pieces a thread begins with. One number counts how many have been taken for both.
 enum class Half : std::uint8_t { first, second };
 constexpr std::int64_t one_of_second = std::int64_t{1} << 32;
 
-// Which piece a thread takes next, when so many have been taken.
+// The piece that a thread takes next, after this many have been taken.
 //
-// The thread that started the work has the first half, its helpers the second; whoever finishes first continues with
+// The thread that started the item has the first half, its helpers the second; whoever finishes first continues with
 // the last pieces of the other half. Commands alternate between going inwards and outwards, so that a core begins with
-// what it used last: the same arrays again, or what the command before produced. relu(a + b) * s over 1 MiB, repeated,
-// takes 21 µs instead of 23 (bench). A matrix product of 2048 takes 5 % longer that way, f64 10 %; and filters, which
-// prefetch what the next tile reads, 4 %.
+// what it used last: the same arrays again, or the results of the previous command. relu(a + b) * s over 1 MiB,
+// repeated, takes 21 µs instead of 23 (bench). A matrix product of 2048 takes 5 % longer that way, f64 10 %; and
+// filters, which prefetch what the next tile reads, 4 %.
 std::int64_t next_piece(const Work& work, Half of, std::int64_t first, std::int64_t second) noexcept {
   const driver::PieceOrder order = work.launch.executable->piece_order();
   if (order == driver::PieceOrder::one_by_one) return first + second;
@@ -40,13 +40,13 @@ std::int64_t next_piece(const Work& work, Half of, std::int64_t first, std::int6
   return second < pieces - middle ? middle + second : second - (pieces - middle);
 }
 
-// A thread that has finished its half leaves the last piece of the other half to the thread that owns it, as long as
-// that one is running: the owner has what the piece needs in its cache, and would otherwise miss it the next time too.
+// A thread that has finished its half leaves the last piece of the other half to that half's owner, as long as the
+// owner is running: the owner has the piece's data in its cache, and would otherwise not have it the next time either.
 // Without this, relu(a + b) * s over 256 KiB, repeated, took 5.4 µs in some series and 14 in others, for thousands of
 // commands.
 class LastPiece {
  public:
-  // With the first piece that the thread takes: when that is finished, the work may be too.
+  // Called with the first piece that the thread takes: once that is finished, the item may be finished too.
   void begin(const Work& work, Half of) noexcept {
     if (has_begun_) return;
     has_begun_ = true;
@@ -59,7 +59,7 @@ class LastPiece {
     begin_ = Clock::now();
   }
 
-  // Before another piece is taken. Not for long: the other thread may have lost its core.
+  // Called before another piece is taken. Waits only briefly: the other thread may have lost its core.
   void wait(const std::atomic<std::int64_t>& taken) const noexcept {
     if (!can_wait_ || !is_others(taken)) return;
     Clock::time_point now = Clock::now();
@@ -84,15 +84,15 @@ class LastPiece {
   Clock::time_point begin_;
 };
 
-// All pieces are done: combines their partial results.
+// Combines the partial results, after all pieces.
 void end_partial(Work& work) noexcept {
   if (!work.failure) work.failure = is_stopping(work) ? cancelled_while_running(work) : finish_launch(work);
   work.launch.partial = nullptr;
   work.pieces.partial.reset();
 }
 
-// Does pieces while there are some; whoever does the last one finishes the work.
-Work* do_pieces(Work& work, Half of) noexcept {
+// Runs pieces while there are any left; the thread that runs the last one finishes the item.
+Work* take_pieces(Work& work, Half of) noexcept {
   const std::int64_t one = of == Half::first ? 1 : one_of_second;
   LastPiece last;
   while (true) {
@@ -130,11 +130,11 @@ bool is_stopping(const Work& work) noexcept {
 Work* run_pieces(Work& work) noexcept {
   work.pieces.taken.store(0, std::memory_order_relaxed);
   work.pieces.left.store(work.pieces.count, std::memory_order_relaxed);
-  const Ref<Work> held(&work);  // the last piece may be another thread's
+  const Ref<Work> held(&work);  // another thread may run the last piece
   work.device->scheduler->share(work, work.pieces.count - 1);
-  return do_pieces(work, Half::first);
+  return take_pieces(work, Half::first);
 }
 
-Work* help_with_pieces(Work& work) noexcept { return do_pieces(work, Half::second); }
+Work* help_with_pieces(Work& work) noexcept { return take_pieces(work, Half::second); }
 
 }  // namespace tessera::detail::engine

@@ -11,7 +11,7 @@ namespace tessera::detail::engine {
 
 namespace {
 
-// Makes the work wait for those that have not finished.
+// Makes the item wait for the earlier ones that have not finished.
 void wait_for_all(Work& work, const std::vector<Ordered*>& earlier) {
   Edge* edges = work.edges.data();
   if (earlier.size() > work.edges.size()) {
@@ -32,7 +32,7 @@ void number(DeviceState& device, Work& work) {
   work.launch.command = work.id;
 }
 
-// Whether a run needs what a buffer held before it.
+// Whether a run needs a buffer's contents from before the run.
 bool is_read_first(const ExecutablePlan& plan, std::size_t buffer) {
   const auto has = [&](const std::vector<std::size_t>& list) { return std::ranges::find(list, buffer) != list.end(); };
   for (const plan::CompiledGroup& group : plan.groups) {
@@ -48,7 +48,7 @@ void follow(const Run& run, Work& work) {
   run.tracker.add(work);
 }
 
-// A group as a work without a position.
+// A group as a work item without a position.
 Work& take_group(const Run& run, std::size_t g) {
   DeviceState& device = *run.barrier.device;
   Work& work = take_work(device, run.instance.groups[g]);
@@ -70,7 +70,7 @@ Work& take_group(const Run& run, std::size_t g) {
   return work;
 }
 
-// On the other devices, what the groups borrow from them. Under their order locks.
+// Places the loans of buffers that the groups borrow from other devices. Under the order locks of those too.
 void place_loans(const Run& run) {
   run.tracker.loans.clear();
   for (const std::size_t g : run.plan.borrowing) {
@@ -106,7 +106,7 @@ Work& take_host_work(DeviceState& device, std::string_view label) {
 
 Ref<Work> take_ended(DeviceState& device, std::string_view label, Status status, core::FailurePtr failure) {
   Work& work = device.works.take_ended(status);
-  // Not to be found by its number, which needs no work: a failure is remembered, and whatever else is not found has
+  // Not added to the table of commands: a failure is remembered there, and any other command that is not found has
   // completed.
   work.id = device.commands.last();
   work.device_number = device.number;
@@ -195,7 +195,7 @@ void arm_run(DeviceState& device, RunTracker& tracker, Work& barrier, bool may_r
     if (!may_run_here) return device.scheduler->push(work);
     if (Work* other = std::exchange(mine, &work)) device.scheduler->push(*other);
   };
-  // With its last work the run may have finished, and its record be another run's.
+  // Once its last item is armed, the run may finish, and its record may be reused by another run.
   const Position* works = tracker.works().data();
   const std::size_t count = tracker.works().size();
   const std::vector<Loan> loans = std::move(tracker.loans);
@@ -205,7 +205,7 @@ void arm_run(DeviceState& device, RunTracker& tracker, Work& barrier, bool may_r
     if (auto& work = static_cast<Work&>(*works[i].entry); work.arm()) go(work);
   }
   if (!mine) return;
-  // The caller will wait for the run. A sequence is the whole run; a group by itself needs another thread to watch it.
+  // The caller will wait for the run. A sequence is the whole run; a single group needs another thread to watch it.
   std::optional<DeviceQueue::Attended> attended;
   if (mine->sequence) attended.emplace(*mine);
   execute(*mine);

@@ -16,7 +16,7 @@ std::unique_ptr<RunTracker> RunLog::take() {
 }
 
 void RunLog::keep(std::unique_ptr<RunTracker> run) {
-  run->log_ = nullptr;                                  // it would keep this log
+  run->log_ = nullptr;                                  // it would keep this log alive
   std::shared_ptr<const plan::CompiledPlan> forgotten;  // destroyed after the lock is released
   const std::scoped_lock lock(mutex_);
   last_.swap(run);
@@ -73,14 +73,14 @@ void RunTracker::started(const Work& work) noexcept {
 }
 
 void RunTracker::queued(const Work&, std::uint64_t number) noexcept {
-  // Whoever waits for the run waits for its only work: the run cannot finish before it.
+  // Threads that wait for the run wait for its only item, which it cannot finish before.
   if (is_sequence_) barrier_->queue_number.store(number, std::memory_order_release);
 }
 
-// Whether the run has finished, before its works have left the order, and the caller is the one to settle it. Under the
-// run's lock.
+// Whether the run has finished, although its items are still in the order, and the caller is the one to settle it.
+// Under the run's lock.
 bool RunTracker::try_end() noexcept {
-  // A run that has not begun is cancelled as a whole, by somebody else.
+  // A run that has not started is cancelled as a whole, elsewhere.
   const bool is_running = barrier_->status() == Status::running;
   if (!is_stopped_ || works_left_ != 0 || !failure_ || !is_running || !barrier_->try_claim()) return false;
   barrier_->outcome = outcome_;
@@ -110,7 +110,7 @@ void RunTracker::reached(Work& barrier) noexcept {
   end_ = Clock::now();
   outcome_ = barrier.outcome;
   {
-    const std::scoped_lock lock(barrier.failure_lock);  // stop_run may look
+    const std::scoped_lock lock(barrier.failure_lock);  // stop_run may read it
     barrier.listener = nullptr;
   }
   const std::shared_ptr<RunLog> log = log_;
@@ -120,7 +120,7 @@ void RunTracker::reached(Work& barrier) noexcept {
 void stop_run(Work& barrier, Errc reason, std::string_view why) {
   std::vector<Ref<Work>> works;
   {
-    // No work is reused under the order lock, and no record returned under the barrier's.
+    // No item is reused while the order lock is held, and no record while the barrier's is.
     const std::scoped_lock order(barrier.device->order);
     const std::scoped_lock lock(barrier.failure_lock);
     auto* run = static_cast<RunTracker*>(barrier.listener);

@@ -16,19 +16,19 @@ namespace tessera::detail::engine {
 
 class RunLog;
 
-// One run of a plan, in flight or finished: follows the works of its groups and the barrier that is its command.
+// One run of a plan, in flight or finished: follows the work items of its groups and the barrier that is its command.
 class RunTracker final : public Listener {
  public:
   struct Time {
-    Clock::time_point start, end;  // a start of 0: it has not started
+    Clock::time_point start, end;  // start is 0 if it has not started
   };
 
   void begin(std::shared_ptr<const plan::CompiledPlan> plan, std::uint64_t number);
-  // Follows the run's works, added in the order of their groups, and the barrier that comes after them all; before any
-  // of them can start. `is_sequence`: one work has all groups. The log gets the run once it has finished.
+  // Follows the barrier and the run's items, which are added in the order of their groups; before any of them can
+  // start. `is_sequence`: one item has all groups. The log gets the run once it has finished.
   void follow(Work& barrier, bool is_sequence, std::shared_ptr<RunLog> log);
   void add(Work& work);
-  // Of a run that was done on the spot.
+  // For a run on the submitting thread.
   void set_time(std::size_t group, const Time& time) { times_[group] = time; }
   void finish_here(Status outcome);
 
@@ -40,8 +40,8 @@ class RunTracker final : public Listener {
   const std::vector<Time>& times() const noexcept { return times_; }  // by group
   const std::vector<Position>& works() const noexcept { return works_; }
 
-  // Scratch for placing, which keeps its capacity from run to run: the loans of copies between devices, until all is
-  // armed, and what a work waits for beside its buffers.
+  // Scratch space for placing, which keeps its capacity from run to run: the loans of copies between devices, until all
+  // items are armed, and what an item waits for besides its buffers.
   std::vector<Loan> loans;
   std::vector<Ordered*> after;
 
@@ -66,24 +66,24 @@ class RunTracker final : public Listener {
   Work* barrier_ = nullptr;
   bool is_sequence_ = false;
 
-  core::SpinLock lock_;         // of the rest
+  core::SpinLock lock_;         // guards the rest
   std::size_t works_left_ = 0;  // neither finished nor cancelled
-  bool is_stopped_ = false;     // no other work will start: the run finishes with those that have
-  // The failure of the first group that failed, which is a root: what depends on a group comes after it.
+  bool is_stopped_ = false;     // no more items will start: the run finishes with those that have
+  // The failure of the failed group with the lowest index, which is a root cause: dependents come after their inputs.
   std::size_t failed_group_ = 0;
   core::FailurePtr failure_;
   Status outcome_ = Status::completed;
 };
 
-// Cancels the works of a run that have not started.
+// Cancels the items of a run that have not started.
 void stop_run(Work& barrier, Errc reason, std::string_view why);
 
-// The finished runs of one plan, of which it keeps the last. Any thread.
+// Stores the last finished run of a pipeline. Any thread.
 class RunLog {
  public:
-  // An empty record, with the capacity of an earlier one.
+  // An empty record, perhaps with the capacity of an earlier one.
   std::unique_ptr<RunTracker> take();
-  // The last finished run from now on.
+  // Makes this the last finished run.
   void keep(std::unique_ptr<RunTracker> run);
   // The number of the next run. Under the order lock.
   std::uint64_t next_number() noexcept { return ++count_; }

@@ -19,8 +19,8 @@ void release(StreamState* state) noexcept {
 bool StreamState::enter(Errc* refused) {
   if (!has_limit()) return true;
   std::unique_lock lock(mutex_);
-  const auto has_room = [this] { return in_flight_ < options.max_in_flight; };
-  while (!has_room()) {
+  const auto has_capacity = [this] { return in_flight_ < options.max_in_flight; };
+  while (!has_capacity()) {
     switch (options.when_full) {
       case WhenFull::reject:
         *refused = Errc::stream_full;
@@ -31,13 +31,13 @@ bool StreamState::enter(Errc* refused) {
         return false;
       case WhenFull::block:
         if (!device->scheduler->must_help()) {
-          left_.wait(lock, has_room);
+          left_.wait(lock, has_capacity);
           break;
         }
         lock.unlock();
         const bool ran = device->scheduler->run_one();
         lock.lock();
-        if (!ran) left_.wait_for(lock, std::chrono::microseconds(50), has_room);
+        if (!ran) left_.wait_for(lock, std::chrono::microseconds(50), has_capacity);
         break;
     }
   }
@@ -64,7 +64,7 @@ void StreamState::left() noexcept {
 
 void StreamState::forget_ended() {
   while (!works_.empty() && works_.front()->is_settled()) works_.pop_front();
-  // One that stays pending must not keep all that came after it: constant work a command.
+  // A long pending command must not keep all later ones in the list. Amortized constant time per command.
   if (works_.size() > 2 * in_flight_ + 16) std::erase_if(works_, [](const auto& work) { return work->is_settled(); });
 }
 
@@ -73,7 +73,7 @@ void StreamState::watch_deadline(Clock::time_point time) {
   Timer::instance().at(time, [watch = watch_, time] {
     std::unique_lock lock(watch->mutex);
     StreamState* stream = watch->stream;
-    // Its last reference may be gone, and its destructor wait for the mutex.
+    // Its last reference may be gone already, with its destructor waiting for the mutex.
     std::uint32_t count = stream ? stream->refs.load(std::memory_order_relaxed) : 0;
     while (count != 0 && !stream->refs.compare_exchange_weak(count, count + 1, std::memory_order_acquire)) continue;
     lock.unlock();
@@ -90,11 +90,11 @@ void StreamState::check_deadlines(Clock::time_point time) {
   std::vector<Ref<Work>> late;
   {
     const std::scoped_lock lock(mutex_);
-    if (time != watched_) return;  // an earlier one came later, and looks instead
+    if (time != watched_) return;  // a timer for an earlier deadline was set since, and checks instead
     const Clock::time_point now = Clock::now();
     Clock::time_point next = Clock::time_point::max();
     for (const Ref<Work>& work : works_) {
-      // Of a run that has begun, the works that have not.
+      // A run that has started may have items that have not.
       const bool is_run = work->kind == Work::Kind::barrier && work->status() == Status::running;
       if (work->status() != Status::pending && !is_run) continue;
       if (work->deadline > now) {
@@ -113,13 +113,13 @@ void StreamState::check_deadlines(Clock::time_point time) {
   }
 }
 
-// True if there may be room now.
+// True if there may be capacity now.
 bool StreamState::drop_oldest(std::unique_lock<std::mutex>& lock) {
   for (const Ref<Work>& work : works_) {
     if (work->status() != Status::pending) continue;
     const Ref<Work> oldest = work;
     lock.unlock();
-    cancel(*oldest, Errc::cancelled, "was dropped: a newer one came and its stream is full");
+    cancel(*oldest, Errc::cancelled, "was dropped: its stream is full and a newer command was submitted");
     lock.lock();
     return true;
   }

@@ -19,11 +19,12 @@ struct StreamState {
   StreamState(const StreamState&) = delete;
   StreamState& operator=(const StreamState&) = delete;
 
-  // Makes room for one more command, by the stream's policy: blocks, drops one, or returns false. `refused` is then
-  // what the new command ends as.
+  // Reserves capacity for one more command, by the stream's policy: blocks, drops a command, or returns false, with the
+  // new command's error in `refused`.
   bool enter(Errc* refused);
-  // A command that entered has its position; has finished; had finished before it needed a position.
-  void entered(Work& node);
+  // Called for a command that entered: when it has its position; when it has finished; instead of both, if it finished
+  // without needing a position.
+  void entered(Work& work);
   void left() noexcept;
   void left_at_once() noexcept {
     if (has_limit()) left();
@@ -39,10 +40,11 @@ struct StreamState {
   Position last;  // under the device's order lock
 
  private:
-  // A stream without a limit counts only commands that need a position: the lock would be a tenth of a tiny command.
+  // A stream without a limit counts only commands with a position: the lock would take a tenth of a tiny command's
+  // time.
   bool has_limit() const noexcept { return options.max_in_flight != 0; }
 
-  // All under the mutex.
+  // Under the mutex.
   bool drop_oldest(std::unique_lock<std::mutex>& lock);
   void forget_ended();
   void watch_deadline(Clock::time_point time);
@@ -57,9 +59,9 @@ struct StreamState {
   std::mutex mutex_;
   std::condition_variable left_;
   std::size_t in_flight_ = 0;
-  std::deque<Ref<Work>> works_;  // in order; finished ones go when they are half of it or at the front
+  std::deque<Ref<Work>> works_;  // in order; finished ones are removed at the front, or when they are half of the list
   const std::shared_ptr<Watch> watch_ = std::make_shared<Watch>();
-  Clock::time_point watched_ = Clock::time_point::max();  // when the timer will look
+  Clock::time_point watched_ = Clock::time_point::max();  // when the timer will fire
 };
 
 // Enters the stream, if there is one. Returns the failure if it is full and rejects. If the new command must be

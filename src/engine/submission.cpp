@@ -25,9 +25,9 @@ namespace {
 const std::vector<DeviceState*> no_lenders;
 constexpr std::string_view dropped = "was dropped: its stream is full of started commands";
 
-// Runs a group on the spot, as the command with this number. Under the order lock, with nothing ahead of it: nobody can
-// come near its buffers, and nobody sees the work, so it needs no position in the order. `is_refused` is set if an
-// input is poisoned. Inlined: a call would be a tenth of a tiny command.
+// Runs a group on this thread, as the command with this number. Under the order lock, with nothing ahead of it: nothing
+// else can use its buffers meanwhile, so it needs no position in the order. `is_refused` is set if an input is
+// poisoned. Inlined: a function call would be a tenth of a tiny command.
 [[gnu::always_inline]] inline core::FailurePtr run_here(DeviceState& device, BoundGroup& group, CommandId id,
                                                         bool is_sound, bool* is_refused) {
   core::FailurePtr failure;
@@ -46,7 +46,7 @@ constexpr std::string_view dropped = "was dropped: its stream is full of started
   return failure;
 }
 
-// Runs all groups of a run on the spot. Returns why the first group that failed did.
+// Runs all groups of a run on this thread. Returns the first failure.
 core::FailurePtr run_all_here(DeviceState& device, std::span<BoundGroup> groups, bool is_sound, RunTracker* timed) {
   core::FailurePtr first;
   for (std::size_t g = 0; g < groups.size(); ++g) {
@@ -71,21 +71,21 @@ void set_stream(Work& work, StreamState* stream) {
   if (stream->options.deadline.count() > 0) work.deadline = from_now(stream->options.deadline);
 }
 
-// What a submission finds in its buffers.
+// The state of a submission's buffers.
 struct Found {
-  const Storage* freed = nullptr;  // the first one that is
+  const Storage* freed = nullptr;  // the first freed buffer
   std::size_t freed_index = 0;
-  bool is_idle = true;   // nothing that uses them is in flight
+  bool is_idle = true;   // nothing in flight conflicts with the submission
   bool is_sound = true;  // none is poisoned
 };
 
-// Each kind of submission says what is its own; everything else is submit_as() below. They are classes without virtual
-// functions, so that a small command takes the whole way in some 100 ns.
+// Each kind of submission is a class with what is specific to it; the rest is submit_as() below. No virtual functions,
+// so that a small command takes some 100 ns in total.
 
 // A command: one group.
 struct CommandSource {
   static constexpr bool is_command = true;    // it has a number
-  static constexpr bool traces_small = true;  // small work is done on the spot even while a trace is on
+  static constexpr bool traces_small = true;  // small work runs on this thread even while tracing
 
   BoundGroup& group;
   StreamState* stream;
@@ -130,7 +130,7 @@ struct CommandSource {
   void arm(DeviceState& device, Work& work, bool may_run_here) const { engine::arm(device, work, may_run_here); }
 };
 
-// A read, a write or another function on the host, which is no command.
+// A read, a write or another host function that is not a command.
 struct HostSource {
   static constexpr bool is_command = false;
   static constexpr bool traces_small = false;
@@ -163,7 +163,7 @@ struct HostSource {
 
   Work& place(DeviceState& device, StreamState*, Ordered*, const Found&, std::unique_ptr<TraceRecord> trace) const {
     Work& placed = take_host_work(device, work.label);
-    // What a partial write leaves unchanged must be valid.
+    // A partial write leaves some contents as they are, so these must be valid.
     if (work.storage && !work.heals) placed.inputs.push_back(work.storage);
     if (work.storage && work.writes) placed.outputs.push_back(work.storage);
     placed.heals = work.heals;
@@ -181,8 +181,8 @@ struct HostSource {
 struct RunSource {
   static constexpr bool is_command = true;
   static constexpr bool traces_small = false;
-  // Of the runs that are done on the spot, one in so many is timed: reading the clock twice takes as long as a tiny
-  // stage.
+  // Of the runs on the submitting thread only one in this many is timed: reading the clock twice takes as long as a
+  // tiny stage.
   static constexpr std::uint64_t timed_one_in = 64;
 
   DeviceState& device;
@@ -219,7 +219,8 @@ struct RunSource {
     for (const std::size_t g : plan.borrowing) {
       const Storage& borrowed = *plan.borrowed[g]->storage;
       if (!borrowed.is_freed.load(std::memory_order_relaxed)) continue;
-      return unusable(text("[", run_label, "] what ", plan.groups[g].context, "[copy] uses"), borrowed);
+      return unusable(text("[", run_label, "] the other device's buffer of ", plan.groups[g].context, "[copy]"),
+                      borrowed);
     }
     return nullptr;
   }
@@ -253,10 +254,10 @@ struct RunSource {
     barrier.launch.bytes = 0;
     barrier.cost = estimated_cost(0);
     set_stream(barrier, in);
-    // Each group by itself where each has something to tell: why it is refused, or when it ran.
+    // Separate items if each may have something to report: why it was refused, or when it ran.
     const bool is_sequence = device.queue && plan.is_all_kernels && found.is_idle && found.is_sound && !trace;
     barrier.trace = std::move(trace);
-    tracker = track(run.log->next_number()).release();  // the barrier's from now on
+    tracker = track(run.log->next_number()).release();  // the barrier owns it from now on
     tracker->follow(barrier, is_sequence, run.log);
     const Run placed{plan, *instance, *tracker, barrier};
     if (is_sequence) {
@@ -269,7 +270,7 @@ struct RunSource {
   void arm(DeviceState&, Work& barrier, bool may_run_here) const { arm_run(device, *tracker, barrier, may_run_here); }
 };
 
-// Under the order lock: neither free() nor another submission can come between.
+// Under the order lock, so that neither free() nor another submission can intervene.
 template <class Source>
 Found look(const Source& source) {
   Found found;
@@ -288,7 +289,7 @@ Found look(const Source& source) {
   return found;
 }
 
-// Why the submission must be refused; null if it need not. `waits`: the caller does. Under the order lock.
+// Why the submission must be refused; null if it need not. `waits`: the caller blocks. Under the order lock.
 template <class Source>
 core::FailurePtr refusal(const Source& source, const Found& found, bool waits) {
   if (core::FailurePtr problem = source.other_problem()) return problem;
@@ -303,11 +304,11 @@ core::FailurePtr refusal(const Source& source, const Found& found, bool waits) {
   return own;
 }
 
-// The way down, the same for everything.
+// The steps that every submission takes.
 template <class Source>
 Ref<Work> submit_as(DeviceState& device, Source source, Wants wants) {
-  // A place in the stream. A command that is dropped for lack of one is submitted all the same, and cancelled: its
-  // output is poisoned in its turn.
+  // Enter the stream. A command that a full stream drops is submitted nevertheless, and cancelled, so that its output
+  // is poisoned in its turn.
   StreamState* stream = source.stream;
   bool is_dropped = false;
   if (stream) {
@@ -315,7 +316,7 @@ Ref<Work> submit_as(DeviceState& device, Source source, Wants wants) {
     if (full) return source.refuse(device, std::move(full));
   }
 
-  // The checks.
+  // Check.
   std::unique_ptr<TraceRecord> trace = begin_trace_record();
   const bool may_run_here = device.scheduler->may_use_caller();
   const bool may_be_small =
@@ -339,7 +340,7 @@ Ref<Work> submit_as(DeviceState& device, Source source, Wants wants) {
   const bool in_order = stream && stream->options.in_order;
   Ordered* last = in_order ? stream->last.pending() : nullptr;
 
-  // Small work is done on the spot.
+  // Run small work here.
   if (may_be_small && found.is_idle && !last && source.is_compiled()) {
     if (trace) trace_start(*trace);
     core::FailurePtr failure = source.run_small(device, found.is_sound);
@@ -356,7 +357,7 @@ Ref<Work> submit_as(DeviceState& device, Source source, Wants wants) {
     return ended;
   }
 
-  // Placing and arming.
+  // Place and arm.
   Work& work = source.place(device, stream, last, found, std::move(trace));
   if (in_order) stream->last = {&work, work.serial()};
   order.unlock();

@@ -14,7 +14,8 @@ namespace tessera::detail::engine {
 
 namespace {
 
-// Where threads sleep and observers are listed: a few lots for all works, so that a work needs no mutex of its own.
+// Where threads sleep and observers are listed: a few lots for all work items, so that an item needs no mutex of its
+// own.
 struct ParkingLot {
   std::mutex mutex;
   std::condition_variable woken;
@@ -32,20 +33,20 @@ Status Work::status() const noexcept {
   const std::uint32_t word = state.load(std::memory_order_acquire) & status_mask;
   if (word == ending) return Status::pending;
   const auto status = static_cast<Status>(word);
-  // Retired is completed: whoever sees the result of a command must not see the command running.
+  // A retired item counts as finished: a caller that sees a command's result must not see the command running.
   return is_terminal(status) || !is_retired() ? status : outcome;
 }
 
 bool Work::try_start() noexcept {
   std::uint32_t word = state.load(std::memory_order_relaxed);
   while (true) {
-    if ((word & status_mask) == ending) {  // for an instant
+    if ((word & status_mask) == ending) {  // only for a moment
       std::this_thread::yield();
       word = state.load(std::memory_order_relaxed);
       continue;
     }
     if ((word & status_mask) != static_cast<std::uint32_t>(Status::pending)) {
-      state.load(std::memory_order_acquire);  // the canceller's failure is visible
+      state.load(std::memory_order_acquire);  // makes the canceller's failure visible
       return false;
     }
     const std::uint32_t running = (word & ~status_mask) | static_cast<std::uint32_t>(Status::running);
@@ -85,23 +86,23 @@ bool Work::settle(std::uint32_t flags) noexcept {
 
 namespace {
 
-thread_local int observers_told = 0;  // one inside of the other, on this thread
+thread_local int observer_depth = 0;  // nested calls of observers on this thread
 
 }  // namespace
 
-bool is_in_observer() noexcept { return observers_told != 0; }
+bool is_in_observer() noexcept { return observer_depth != 0; }
 
 void Work::notify() noexcept {
   ParkingLot& parking = parking_lot(*this);
   std::unique_lock lock(parking.mutex);
   parking.woken.notify_all();
-  // One at a time, and each out of the list before it is told: remove_observer relies on it.
+  // One at a time, and each is removed from the list before it is called: remove_observer relies on that.
   while (Observer* observer = observers) {
     observers = observer->next_;
     lock.unlock();
-    ++observers_told;
+    ++observer_depth;
     observer->command_finished(*this);
-    --observers_told;
+    --observer_depth;
     lock.lock();
   }
 }
@@ -135,12 +136,12 @@ bool Work::park(Clock::time_point until) {
   ParkingLot& parking = parking_lot(*this);
   std::unique_lock lock(parking.mutex);
   if (is_settled(state.fetch_or(observed, std::memory_order_acq_rel))) return true;
-  const auto over = [this] { return is_settled(); };
+  const auto settled = [this] { return is_settled(); };
   if (until == Clock::time_point::max()) {
-    parking.woken.wait(lock, over);
+    parking.woken.wait(lock, settled);
     return true;
   }
-  return parking.woken.wait_until(lock, until, over);
+  return parking.woken.wait_until(lock, until, settled);
 }
 
 std::string Work::describe() const {
@@ -194,8 +195,8 @@ void WorkPool::add_slab() {
 }
 
 Work& WorkPool::pop_free() {
-  // Every few it goes on with those that came back meanwhile, which are in the caches: the long list that thousands of
-  // commands in flight have left is not gone through again and again.
+  // Every so often, switch to the items that were returned meanwhile, which are still in the caches, instead of cycling
+  // through the long list that thousands of commands in flight have left behind.
   constexpr std::size_t few = 16;
   if ((!free_ || ++popped_ >= few) && returned_.load(std::memory_order_relaxed)) {
     if (free_) older_.push_back(free_);
@@ -232,9 +233,9 @@ Work& WorkPool::take_ended(Status outcome) {
 
 void WorkPool::give_back(Work& work) noexcept {
   if (work.failure) work.failure.reset();
-  // Dropped last: with it may go the device, and this pool to the next one.
+  // Dropped last: this may destroy the device and make this pool another device's.
   const Ref<DeviceState> device = std::move(work.device);
-  if (device) {  // else the rest is as it was
+  if (device) {  // else the rest was never set
     work.inputs.clear();
     work.outputs.clear();
     work.heals = true;
@@ -243,8 +244,8 @@ void WorkPool::give_back(Work& work) noexcept {
     work.stream = {};
     work.host = nullptr;
     work.trace.reset();
-    constexpr std::size_t most_kept = 1024;
-    if (work.more_edges.size() > most_kept) work.more_edges = {};
+    constexpr std::size_t most_edges = 1024;
+    if (work.more_edges.size() > most_edges) work.more_edges = {};
     work.is_immediate = false;
     work.context = {};
     work.listener = nullptr;

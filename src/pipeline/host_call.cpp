@@ -16,8 +16,8 @@ using core::text;
 
 namespace {
 
-// What the host cannot address is copied out, and the outputs back in.
-void copy_out(HostCallView& view) {
+// Buffers that the host cannot address are copied to the host, and the outputs back to the device.
+void copy_to_host(HostCallView& view) {
   driver::Driver& driver = *view.work.device->driver;
   const auto copy = [&](const Storage& storage, const plan::Use& use) {
     std::vector<std::byte>& bytes = view.copies.emplace_back();
@@ -30,7 +30,7 @@ void copy_out(HostCallView& view) {
     copy(*view.work.outputs[i], view.group.output_uses[i]);
 }
 
-void copy_in(const HostCallView& view) {
+void copy_to_device(const HostCallView& view) {
   const std::size_t first = view.group.input_uses.size();
   for (std::size_t i = 0; i < view.group.output_uses.size(); ++i) {
     const std::vector<std::byte>& bytes = view.copies[first + i];
@@ -43,7 +43,7 @@ void copy_in(const HostCallView& view) {
 void call_host_function(const plan::CompiledGroup& group, const HostFunction& function, const Work& work) {
   work.device->scheduler->before_user_code();
   HostCallView view{group, work, {}};
-  if (work.device->queue) copy_out(view);
+  if (work.device->queue) copy_to_host(view);
   HostCall call(view);
   const engine::InHostCall in_call(work);
   try {
@@ -55,7 +55,7 @@ void call_host_function(const plan::CompiledGroup& group, const HostFunction& fu
   } catch (...) {
     throw Error(Errc::call_failed, "a non-std::exception was thrown");
   }
-  if (work.device->queue) copy_in(view);
+  if (work.device->queue) copy_to_device(view);
 }
 
 }  // namespace tessera::detail::pipeline
@@ -66,7 +66,7 @@ namespace {
 
 using Kind = std::string_view;
 
-// One of a call's buffers; `first` is the number of the first copy of that kind.
+// One of a call's buffers; `first` is the index of the first copy of that kind.
 std::span<std::byte> bytes_of(const detail::pipeline::HostCallView& view, Kind kind, const std::vector<plan::Use>& uses,
                               detail::pipeline::Storage* const* storages, std::size_t first, std::size_t index,
                               DType dtype) {

@@ -19,7 +19,7 @@ using detail::pipeline::PipelineState;
 
 namespace {
 
-// They keep buffers, which keep the device: so they are attached to it and go with its last handle.
+// Their buffers keep the device alive, so they are attached to it and dropped with its last handle.
 struct NamedCommands {
   std::mutex mutex;
   std::map<std::string, std::shared_ptr<PipelineState>, std::less<>> pipelines;
@@ -27,9 +27,9 @@ struct NamedCommands {
 
 std::shared_ptr<NamedCommands> commands_of(engine::DeviceState& device) {
   static const char key = 0;
-  std::shared_ptr<void> kept = device.attachments.get(&key);
-  if (!kept) kept = device.attachments.put(&key, std::make_shared<NamedCommands>());
-  return std::static_pointer_cast<NamedCommands>(kept);
+  std::shared_ptr<void> commands = device.attachments.get(&key);
+  if (!commands) commands = device.attachments.put(&key, std::make_shared<NamedCommands>());
+  return std::static_pointer_cast<NamedCommands>(commands);
 }
 
 std::shared_ptr<PipelineState> find_command(engine::DeviceState& device, std::string_view name) {
@@ -48,14 +48,14 @@ std::shared_ptr<PipelineState> find_command(engine::DeviceState& device, std::st
 void Device::define_command(std::string_view name, const Pipeline& pipeline) const {
   if (name.empty()) throw Error(Errc::invalid_argument, "[define_command] needs a name");
   if (pipeline.state("define_command").device != ref_) {
-    throw Error(Errc::wrong_device, text("[define_command] the pipeline is one of another device, ",
+    throw Error(Errc::wrong_device, text("[define_command] the pipeline belongs to another device, ",
                                          driver::full_name(pipeline.device().info())));
   }
-  std::shared_ptr<PipelineState> kept = pipeline.state("define_command").clone();
-  kept->compile();
+  std::shared_ptr<PipelineState> copy = pipeline.state("define_command").clone();
+  copy->compile();
   const std::shared_ptr<NamedCommands> commands = commands_of(*ref_);
   const std::scoped_lock lock(commands->mutex);
-  commands->pipelines[std::string(name)].swap(kept);
+  commands->pipelines[std::string(name)].swap(copy);
 }
 
 void Device::run(std::string_view command, const Bindings& bindings) const {

@@ -76,16 +76,16 @@ std::vector<Buffer> to_vector(const BufferList& list) {
   return buffers;
 }
 
-// A name that neither a slot nor a parameter has. Under the mutex.
+// Refuses a name that a slot or parameter has already; param() may redefine a parameter. Under the mutex.
 void expect_free_name(const PipelineState& pipeline, std::string_view call, std::string_view name, bool for_param) {
   if (name.empty()) throw Error(Errc::invalid_argument, text("[", call, "] needs a name"));
-  const bool is_slot = std::ranges::any_of(pipeline.placeholders, [&](const PipelineState::Placeholder& one) {
-    return one.kind == GraphBuffer::Kind::slot && one.name == name;
+  const bool is_slot = std::ranges::any_of(pipeline.placeholders, [&](const PipelineState::Placeholder& placeholder) {
+    return placeholder.kind == GraphBuffer::Kind::slot && placeholder.name == name;
   });
   const bool is_param = std::ranges::find(pipeline.params, name, &Param::name) != pipeline.params.end();
   if (!is_slot && (!is_param || for_param)) return;
   throw Error(Errc::invalid_argument,
-              text("[", call, "] the pipeline has a ", is_slot ? "slot" : "parameter", " '", name, "' already"));
+              text("[", call, "] the pipeline already has a ", is_slot ? "slot" : "parameter", " '", name, "'"));
 }
 
 engine::StreamState* stream_of(const Stream& stream, std::string_view call) {

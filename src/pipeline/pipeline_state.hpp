@@ -27,26 +27,26 @@ using engine::Work;
 struct HostCallView {
   const plan::CompiledGroup& group;
   const Work& work;
-  // Of memory that the host cannot address: what the call sees instead, of the inputs, then of the outputs.
+  // Copies of the inputs, then of the outputs, where the host cannot address the memory; empty where it can.
   std::vector<std::vector<std::byte>> copies;
 };
-// Calls the function of a call stage. Throws what it throws, as an Error (host_call.cpp).
+// Calls the function of a call stage, and turns what it throws into an Error (host_call.cpp).
 void call_host_function(const plan::CompiledGroup& group, const HostFunction& function, const Work& work);
 
-// One mistake in what a run was given.
+// One mistake in the bindings of a run.
 struct BindingProblem {
   Errc code;
   std::string what;
 };
-// Throws all of them as one Error.
+// Throws all problems as one Error.
 [[noreturn]] void throw_problems(const std::vector<BindingProblem>& problems);
 
-// The memory bound to the plan's slots, in their order; what is wrong with it goes to `problems` (slots.cpp).
+// The memory bound to the plan's slots, in their order. Adds what is wrong to `problems` (slots.cpp).
 using BoundSlots = core::InlineVector<Storage*, 8>;
 void find_slots(const DeviceState& device, const ExecutablePlan& plan, const Bindings& bindings, BoundSlots& slots,
                 std::vector<BindingProblem>& problems);
 
-// The buffer of a copy that belongs to another device, if exactly one of the two does (recorded_graph.cpp).
+// Of a copy stage, the buffer that belongs to another device; null unless exactly one does (recorded_graph.cpp).
 const Buffer* borrowed_of(const Stage& stage, const DeviceState& device);
 
 // What Pipeline holds.
@@ -63,7 +63,7 @@ struct PipelineState {
   const Ref<DeviceState> device;
   const PipelineOptions options;
 
-  std::mutex mutex;  // of all below
+  std::mutex mutex;  // guards everything below but the log
   std::vector<Stage> stages;
   std::vector<Placeholder> placeholders;
   std::vector<Param> params;
@@ -73,14 +73,14 @@ struct PipelineState {
   std::unique_ptr<PipelineState> clone();
   Buffer add_placeholder(plan::GraphBuffer::Kind kind, std::string name, const Shape& shape, DType dtype);
 
-  // The stages as a graph; what is wrong with them so far (recorded_graph.cpp). Under the mutex.
+  // The stages as a graph. Adds what is wrong with them to `problems` (recorded_graph.cpp). Under the mutex.
   plan::Graph graph(std::vector<Buffer>& buffers, std::vector<plan::Problem>& problems) const;
-  // The plan for these bindings; what is wrong with their names goes to `problems`, and such bindings count as missing.
-  // Throws what is wrong with the stages (variants.cpp).
+  // The plan for these bindings (variants.cpp). Adds unusable names to `problems` and ignores such bindings. Throws
+  // what is wrong with the stages.
   std::shared_ptr<const PlanVariant> variant(const Bindings& bindings, std::vector<BindingProblem>& problems);
   std::shared_ptr<const PlanVariant> variant();  // for the defaults
 
-  // The plan for the defaults, and its code.
+  // Makes the plan for the defaults and compiles its kernels.
   void compile();
 
   // Pipeline's run and submit (run.cpp).

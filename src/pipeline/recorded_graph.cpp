@@ -1,4 +1,4 @@
-// Recorded stages as a graph of numbered buffers, and what can be seen to be wrong with them on the way.
+// Turns recorded stages into a graph of numbered buffers, and finds what is wrong with them so far.
 #include <tessera/error.hpp>
 
 #include "core/text.hpp"
@@ -28,7 +28,7 @@ using plan::GraphStage;
 using plan::Problem;
 using plan::Use;
 
-// Recorded stages as a graph.
+// Builds the graph, stage by stage.
 class GraphMaker {
  public:
   GraphMaker(const PipelineState& pipeline, std::vector<Buffer>& buffers, std::vector<Problem>& problems)
@@ -69,19 +69,19 @@ class GraphMaker {
     return stage.tile_kernel ? kernels::of(*stage.tile_kernel).name : stage.kernel;
   }
 
-  // What was given in vain was meant to do something.
+  // Reports fields that this kind of stage would ignore.
   void find_ignored(const Stage& stage) {
     const bool has_buffers = !stage.inputs.empty() || stage.output || !stage.outputs.empty();
     const bool has_kernel = !stage.kernel.empty() || stage.tile_kernel || !stage.params.empty() || stage.function;
     if (stage.op == StageOp::barrier) {
       if (has_buffers || has_kernel) problem(Errc::invalid_argument, "a barrier takes neither buffers nor work");
     } else if (stage.op != StageOp::call) {
-      if (!stage.outputs.empty()) problem(Errc::invalid_argument, "only a call takes `outputs`: this is for `output`");
+      if (!stage.outputs.empty()) problem(Errc::invalid_argument, "only a call takes `outputs`; use `output`");
       if (stage.function) problem(Errc::invalid_argument, "only a call takes a function");
     }
   }
 
-  // To the graph it is a call that uses one buffer: what the other one is waits and is waited for on its own device.
+  // In the graph it is a call that uses one buffer; the other one is ordered on its own device.
   void add_copy_between(const Stage& stage, const Buffer& borrowed, GraphStage& made) {
     made.op = StageOp::call;
     made.is_between_devices = true;
@@ -111,7 +111,7 @@ class GraphMaker {
     }
   }
 
-  // What is wrong has its place among the uses too, so that those after it keep their numbers.
+  // An unusable buffer is added too, so that later ones keep their indices.
   void add_use(const Buffer& buffer, const std::string& what, std::vector<Use>& uses) {
     const View* view = Access::get(buffer);
     uses.push_back(view ? Use{Use::nothing, view->dtype, view->shape} : Use{.buffer = Use::nothing});
@@ -143,7 +143,7 @@ class GraphMaker {
     return number;
   }
 
-  // As JSON the caller's own buffers are slots: none is called like another one, or like a parameter.
+  // In JSON the caller's own buffers become slots, so their names must be unique among slots and parameters.
   std::string free_name() {
     std::string name;
     do {
@@ -159,7 +159,7 @@ class GraphMaker {
   std::vector<Buffer>& buffers_;
   std::vector<Problem>& problems_;
   std::unordered_map<const Storage*, std::size_t> numbers_;
-  std::unordered_set<std::string> taken_;  // names, by others than the caller's own buffers
+  std::unordered_set<std::string> taken_;  // names of slots, temporaries and parameters
   std::size_t own_ = 0;
 };
 

@@ -9,7 +9,7 @@ namespace tessera::detail::pipeline {
 
 namespace {
 
-// A run that has been checked, as far as that needs no lock.
+// A run that has passed the checks that need no lock.
 struct Request {
   std::shared_ptr<const PlanVariant> variant;
   BoundSlots slots;
@@ -25,7 +25,7 @@ Request checked(PipelineState& pipeline, const Bindings& bindings, const StreamS
   Request request{pipeline.variant(bindings, problems), {}};
   if (stream && stream->device != pipeline.device) {
     throw Error(Errc::wrong_device,
-                core::text("pipeline: the stream is one of another device, ", stream->device->name()));
+                core::text("pipeline: the stream belongs to another device, ", stream->device->name()));
   }
   const ExecutablePlan& plan = *request.variant->plan;
   if (!plan.slots.empty()) find_slots(*pipeline.device, plan, bindings, request.slots, problems);

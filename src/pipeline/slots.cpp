@@ -29,13 +29,13 @@ Storage& checked_slot(const DeviceState& device, const plan::GraphBuffer& slot, 
   return storage;
 }
 
-// The plan was made for different buffers.
+// The plan assumes that a buffer it writes is not bound twice.
 void check_different(const ExecutablePlan& plan, const BoundSlots& slots, std::size_t index) {
   const std::size_t slot = plan.slots[index];
   const auto check = [&](std::size_t other, const Storage* storage) {
     if (storage != slots[index] || !(plan.is_written[slot] || plan.is_written[other])) return;
-    throw Error(Errc::invalid_argument, text("the buffer for the slot '", plan.graph.buffers[slot].name, "' is ",
-                                             plan.graph.buffers[other].name, " too, and the pipeline writes it"));
+    throw Error(Errc::invalid_argument, text("the buffer for the slot '", plan.graph.buffers[slot].name, "' is also ",
+                                             plan.graph.buffers[other].name, ", and the pipeline writes it"));
   };
   for (std::size_t i = 0; i < index; ++i) check(plan.slots[i], slots[i]);
   for (const std::size_t buffer : plan.used) {

@@ -1,4 +1,4 @@
-// The plans of a pipeline, by the values of its parameters.
+// A pipeline's plans, one per set of parameter values.
 #include <tessera/error.hpp>
 
 #include "core/text.hpp"
@@ -18,7 +18,7 @@ using plan::Graph;
 using plan::GraphBuffer;
 using plan::Problem;
 
-// How many plans are kept: enough for a control that moves back and forth between a few settings.
+// How many variants are stored: enough for a control that moves back and forth between a few settings.
 constexpr std::size_t most_variants = 16;
 
 const Value* bound_value(const Bindings& bindings, std::string_view name) {
@@ -28,7 +28,7 @@ const Value* bound_value(const Bindings& bindings, std::string_view name) {
   return nullptr;
 }
 
-// As a kernel sees them: -0 is not 0.
+// Compares values as a kernel sees them: -0 is not 0.
 bool is_same(const Value& a, const Value& b) {
   if (a.is_list() && b.is_list()) return std::ranges::equal(a.items(), b.items(), is_same);
   if (!a.is_integer() && a.is_number() && !b.is_integer() && b.is_number()) {

@@ -25,7 +25,7 @@ using kernels::Operand;
 
 using Dims = std::vector<std::vector<std::int64_t>>;
 
-// CallCache that are all different, of ever new sizes, must not fill the memory.
+// Calls of ever new sizes must not fill the memory.
 constexpr std::size_t most_known = 4096;
 
 bool is_uniform(std::span<const Operand> operands) {
@@ -35,7 +35,7 @@ bool is_uniform(std::span<const Operand> operands) {
   });
 }
 
-// A key of a map, as bytes.
+// A map key, as bytes.
 class Key {
  public:
   explicit Key(std::string& bytes) : bytes_(bytes) { bytes_.clear(); }
@@ -65,7 +65,7 @@ void add(Key& key, const Argument& argument) {
   }
 }
 
-// All that a call is, in a string that is the thread's own.
+// Everything that distinguishes a call, in a thread-local string.
 const std::string& key_of(const Call& call) {
   thread_local std::string bytes;
   Key key(bytes);
@@ -81,16 +81,16 @@ const std::string& key_of(const Call& call) {
   return bytes;
 }
 
-// The extents that the program is made for: those of 1 and those that the plan fixes. Of a pointwise plan only whether
-// an input is repeated matters: an output of one element is like any other.
-Dims program_dims(const std::vector<Shape>& shapes, const Lowering& plan, bool is_pointwise) {
+// The extents that are compiled into the program: those of 1 and those that the plan fixes. For a pointwise plan it
+// only matters whether an input is broadcast: an output of one element is like any other.
+Dims program_dims(const std::vector<Shape>& shapes, const Lowering& lowering, bool is_pointwise) {
   const bool is_single = shapes[0].elements() == 1;
   Dims dims;
   for (const Shape& shape : shapes) {
     std::vector<std::int64_t>& known = dims.emplace_back();
     for (std::int64_t extent : shape) known.push_back(extent == 1 && !(is_pointwise && is_single) ? 1 : -1);
   }
-  for (const auto& [buffer, axis] : plan.fixed) {
+  for (const auto& [buffer, axis] : lowering.fixed) {
     dims[static_cast<std::size_t>(buffer)][static_cast<std::size_t>(axis)] =
         shapes[static_cast<std::size_t>(buffer)][axis];
   }
@@ -115,23 +115,23 @@ std::vector<std::int64_t> flat(const std::vector<Shape>& shapes) {
   return dims;
 }
 
-// The program of a call over merged axes; nothing if its body is written for the axes that the call has.
-std::optional<ir::Program> trace_merged(const Call& call, const Lowering& plan) {
-  std::vector<Shape> shapes = plan.shapes;
+// The program of a call over merged axes; nothing if the kernel's body needs the call's own axes.
+std::optional<ir::Program> trace_merged(const Call& call, const Lowering& lowering) {
+  std::vector<Shape> shapes = lowering.shapes;
   kernels::merge_axes(shapes);
   try {
-    return kernels::trace(call, plan, program_dims(shapes, plan, true));
+    return kernels::trace(call, lowering, program_dims(shapes, lowering, true));
   } catch (const Error&) {
     return std::nullopt;
   }
 }
 
-// The same program over merged axes, if it is pointwise; else as it is. A body may ask for the rank and do something
-// else then: it must not.
-ir::Program merged(const Call& call, const Lowering& plan, ir::Program program, bool* is_merged) {
+// The same program over merged axes if it is pointwise, else unchanged. The merged program is used only if it is the
+// same computation: the kernel's body may depend on the rank.
+ir::Program merged(const Call& call, const Lowering& lowering, ir::Program program, bool* is_merged) {
   *is_merged = false;
   if (!ir::is_pointwise(program)) return program;
-  std::optional<ir::Program> simpler = trace_merged(call, plan);
+  std::optional<ir::Program> simpler = trace_merged(call, lowering);
   if (!simpler || !ir::is_pointwise(*simpler) || !ir::is_same_pointwise(program, *simpler)) return program;
   *is_merged = true;
   return *std::move(simpler);
@@ -155,11 +155,11 @@ void CallCache::set_ready(const Kernel& kernel, DType dtype, Ready entry) {
   const std::scoped_lock lock(mutex_);
   std::atomic<Block*>& block = ready_[kernel.number / block_size];
   if (!block.load(std::memory_order_relaxed)) block.store(new Block(), std::memory_order_release);
-  std::atomic<const Ready*>& place =
+  std::atomic<const Ready*>& slot =
       (*block.load(std::memory_order_relaxed))[kernel.number % block_size][static_cast<std::size_t>(dtype)];
-  if (place.load(std::memory_order_relaxed)) return;
+  if (slot.load(std::memory_order_relaxed)) return;
   ready_entries_.push_back(std::make_unique<const Ready>(std::move(entry)));
-  place.store(ready_entries_.back().get(), std::memory_order_release);
+  slot.store(ready_entries_.back().get(), std::memory_order_release);
 }
 
 const CallProgram& CallCache::resolve(const Kernel& kernel, std::span<const Operand> operands,
@@ -193,11 +193,11 @@ const CallProgram& CallCache::resolve_known(const Call& call, driver::Launch& la
   }
   if (!known) {
     known = plan(call);
-    std::string kept_key = key_of(call);  // again: a body may have called kernels itself
-    KnownCalls forgotten;                 // they go after the lock
+    std::string stored_key = key_of(call);  // again: the kernel's body may have called kernels itself
+    KnownCalls forgotten;                   // destroyed after the lock is released
     const std::scoped_lock lock(known_lock_);
     if (known_.size() >= most_known) forgotten.swap(known_);
-    known_.emplace(std::move(kept_key), known);
+    known_.emplace(std::move(stored_key), known);
   }
   launch.executable = known->program->executable;
   for (std::int64_t dim : known->dims) launch.dims.push_back(dim);
@@ -206,52 +206,52 @@ const CallProgram& CallCache::resolve_known(const Call& call, driver::Launch& la
 }
 
 std::shared_ptr<const CallCache::Known> CallCache::plan(const Call& call) {
-  Lowering plan = call.kernel.lower(call);
-  if (!call.tile.empty() && plan.is_unknown && program_of(call, plan).sees_tiles) {
-    plan.tile.assign(call.tile.begin(), call.tile.end());
+  Lowering lowering = call.kernel.lower(call);
+  if (!call.tile.empty() && lowering.is_unknown && program_of(call, lowering).sees_tiles) {
+    lowering.tile.assign(call.tile.begin(), call.tile.end());
   }
-  if (!plan.tile.empty()) plan.is_pointwise = plan.is_unknown = false;  // the caller's tiles have the call's axes
-  if (plan.is_pointwise) kernels::merge_axes(plan.shapes);
-  const CallProgram& program = program_of(call, plan);
-  check_same_extents(call, plan.shapes, program.same_extents);
-  note_ready(call, plan, program);
-  if (program.is_merged && !plan.is_pointwise) kernels::merge_axes(plan.shapes);
+  if (!lowering.tile.empty()) lowering.is_pointwise = lowering.is_unknown = false;  // the caller's tiles have the call's axes
+  if (lowering.is_pointwise) kernels::merge_axes(lowering.shapes);
+  const CallProgram& program = program_of(call, lowering);
+  check_same_extents(call, lowering.shapes, program.same_extents);
+  note_ready(call, lowering, program);
+  if (program.is_merged && !lowering.is_pointwise) kernels::merge_axes(lowering.shapes);
 
   auto known = std::make_shared<Known>();
   known->program = &program;
-  known->dims = flat(plan.shapes);
-  for (const Lowering::Scalar& scalar : plan.scalars) known->scalars.push_back(scalar.bits());
+  known->dims = flat(lowering.shapes);
+  for (const Lowering::Scalar& scalar : lowering.scalars) known->scalars.push_back(scalar.bits());
   return known;
 }
 
-const CallProgram& CallCache::program_of(const Call& call, const Lowering& plan) {
+const CallProgram& CallCache::program_of(const Call& call, const Lowering& lowering) {
   std::string bytes;
   Key key(bytes);
   key.add(static_cast<std::int64_t>(call.kernel.number));
   key.add(call.output.dtype);
   for (const Operand& input : call.inputs) key.add(input.dtype);
-  for (const auto& dims : program_dims(plan.shapes, plan, plan.is_pointwise)) key.add_all(dims);
-  key.add_all(plan.tile);
-  key.add(plan.variant);
+  for (const auto& dims : program_dims(lowering.shapes, lowering, lowering.is_pointwise)) key.add_all(dims);
+  key.add_all(lowering.tile);
+  key.add(lowering.variant);
   {
     const std::scoped_lock lock(mutex_);
     if (const auto found = programs_.find(bytes); found != programs_.end()) return *found->second;
   }
-  // Without the lock: a body may take its time, and may call kernels itself. Two threads may both make it; the driver
-  // knows that it is the same.
-  std::unique_ptr<CallProgram> made = make_program(call, plan);
+  // Without the lock: the kernel's body may take long and may call kernels itself. Two threads may both get here; the
+  // driver recognizes that the program is the same.
+  std::unique_ptr<CallProgram> made = make_program(call, lowering);
   const std::scoped_lock lock(mutex_);
   return *programs_.try_emplace(std::move(bytes), std::move(made)).first->second;
 }
 
-std::unique_ptr<CallProgram> CallCache::make_program(const Call& call, const Lowering& plan) {
+std::unique_ptr<CallProgram> CallCache::make_program(const Call& call, const Lowering& lowering) {
   auto made = std::make_unique<CallProgram>();
-  made->is_merged = plan.is_pointwise;
-  ir::Program program = kernels::trace(call, plan, program_dims(plan.shapes, plan, plan.is_pointwise));
+  made->is_merged = lowering.is_pointwise;
+  ir::Program program = kernels::trace(call, lowering, program_dims(lowering.shapes, lowering, lowering.is_pointwise));
   made->same_extents = program.same_extents;
   made->sees_tiles = compile::sees_tiles(program);
-  check_same_extents(call, plan.shapes, made->same_extents);
-  if (plan.is_unknown) program = merged(call, plan, std::move(program), &made->is_merged);
+  check_same_extents(call, lowering.shapes, made->same_extents);
+  if (lowering.is_unknown) program = merged(call, lowering, std::move(program), &made->is_merged);
   made->weight = ir::weight(program);
   for (std::size_t i = 0; i < call.inputs.size() && i < 64; ++i) {
     if (ir::reads_in_place(program, static_cast<int>(i) + 1)) made->in_place |= std::uint64_t{1} << i;
@@ -260,17 +260,17 @@ std::unique_ptr<CallProgram> CallCache::make_program(const Call& call, const Low
   return made;
 }
 
-// Whether calls like this one, but for the scalars and the shape, need no plan.
-void CallCache::note_ready(const Call& call, const Lowering& plan, const CallProgram& program) {
-  if (!program.is_merged || !(plan.only_scalars_vary || call.kernel.params.empty())) return;
+// Makes later calls that differ only in scalars and shape *ready*, if they need no lowering.
+void CallCache::note_ready(const Call& call, const Lowering& lowering, const CallProgram& program) {
+  if (!program.is_merged || !(lowering.only_scalars_vary || call.kernel.params.empty())) return;
   const Operand& output = call.output;
   for (const Operand& input : call.inputs) {
     if (input.dtype != output.dtype || *input.shape != *output.shape) return;
   }
   Ready entry;
   entry.program = &program;
-  if (plan.is_unknown) entry.rank = output.shape->rank();
-  for (const Lowering::Scalar& scalar : plan.scalars) {
+  if (lowering.is_unknown) entry.rank = output.shape->rank();
+  for (const Lowering::Scalar& scalar : lowering.scalars) {
     const auto spec = std::ranges::find(call.kernel.params, scalar.name, &kernels::ParamSpec::name);
     if (spec == call.kernel.params.end()) return;
     entry.scalars.push_back({static_cast<std::size_t>(spec - call.kernel.params.begin()), scalar.dtype});
@@ -286,7 +286,7 @@ void check_alias(const CallProgram& program, std::string_view label, std::size_t
               core::text(label.empty() ? "" : core::text("[", label, "] "), "output must not be input ", input, ": ",
                          is_in_place ? core::text("it is read as ", to_string(read.dtype, *read.shape),
                                                   " and written as ", to_string(written.dtype, *written.shape))
-                                     : "it reads its neighbours"));
+                                     : "the kernel reads neighbouring elements"));
 }
 
 }  // namespace tessera::plan

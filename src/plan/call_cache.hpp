@@ -17,21 +17,21 @@
 
 namespace tessera::plan {
 
-// One program of a kernel on a device, for calls that differ in nothing that is fixed in it.
+// One program of a kernel on a device. Calls share it unless they differ in something that is compiled into it.
 struct CallProgram {
   const driver::Executable* executable = nullptr;
   std::int64_t weight = 1;                   // see ir::weight
-  std::uint64_t in_place = 0;                // bit i: input i may be the output
-  bool is_merged = false;                    // it sees merged axes
-  bool sees_tiles = false;                   // other tiles may mean other results
-  std::vector<ir::SameExtent> same_extents;  // of the axes as the call has them
+  std::uint64_t in_place = 0;                // bit i: input i may be the same buffer as the output
+  bool is_merged = false;                    // it uses merged axes
+  bool sees_tiles = false;                   // its results may depend on the tiles
+  std::vector<ir::SameExtent> same_extents;  // for the call's own axes
 };
 
-// What calls of kernels come down to on a device: a program and what it is launched with. Any thread.
+// Resolves calls of kernels on a device to a program and its launch arguments. Any thread.
 //
-// A call is looked up in three places. *Ready* calls, those of a pointwise kernel with operands of one type and shape,
-// need neither lock nor allocation. *Known* calls are equal to an earlier one in all: shapes, types, parameters. Else
-// the kernel plans the call, and its *program* may be there for it. Only a new program is traced.
+// There are three levels. *Ready* calls, of a pointwise kernel with operands of one type and shape, need neither a lock
+// nor an allocation. *Known* calls have the same shapes, types and parameters as an earlier one. For other calls the
+// kernel makes a plan, whose *program* may exist already. Only a new program is traced.
 class CallCache {
  public:
   explicit CallCache(driver::Driver& driver) : driver_(driver) {}
@@ -39,8 +39,8 @@ class CallCache {
   CallCache(const CallCache&) = delete;
   CallCache& operator=(const CallCache&) = delete;
 
-  // Checks a call (the output is the first of the operands) and sets the launch's executable, extents and scalars.
-  // Throws an Error that names the culprit. `tile`: the tiles that the caller wants, if it does.
+  // Checks a call (the output is the first operand) and sets the launch's executable, extents and scalars. Throws an
+  // Error that names the culprit. `tile` is the tile that the caller chose, if any.
   const CallProgram& resolve(const kernels::Kernel& kernel, std::span<const kernels::Operand> operands,
                              const kernels::Given& params, driver::Launch& launch,
                              std::span<const std::int64_t> tile = {});
@@ -48,7 +48,7 @@ class CallCache {
  private:
   struct Ready {
     const CallProgram* program = nullptr;
-    int rank = -1;  // of the operands; -1: any
+    int rank = -1;  // of the operands; -1: any rank
     struct Scalar {
       std::size_t param;
       DType dtype;
@@ -65,7 +65,7 @@ class CallCache {
   };
   using KnownCalls = std::unordered_map<std::string, std::shared_ptr<const Known>, TextHash, std::equal_to<>>;
 
-  // By the kernel's number and the type: blocks of rows that are made when they are needed.
+  // By kernel number and type: blocks of rows, allocated when they are needed.
   static constexpr std::size_t block_size = 64, blocks = 256;
   using Row = std::array<std::atomic<const Ready*>, std::size(all_dtypes)>;
   using Block = std::array<Row, block_size>;
@@ -82,13 +82,13 @@ class CallCache {
   std::array<std::atomic<Block*>, blocks> ready_{};
   core::SpinLock known_lock_;
   KnownCalls known_;
-  std::mutex mutex_;  // of the rest
+  std::mutex mutex_;  // guards the rest
   std::unordered_map<std::string, std::unique_ptr<CallProgram>> programs_;
   std::vector<std::unique_ptr<const Ready>> ready_entries_;
 };
 
-// Errc::invalid_argument if an input that has the output's memory may not: the kernel reads its neighbours, or the two
-// are seen with different types or shapes. The message begins with "[label] ", if there is a label.
+// Errc::invalid_argument if an input must not share the output's memory: because the kernel reads neighbouring
+// elements, or because the two have different types or shapes. The message begins with "[label] ", if there is a label.
 void check_alias(const CallProgram& program, std::string_view label, std::size_t input, const kernels::Operand& read,
                  const kernels::Operand& written);
 

@@ -16,7 +16,7 @@ namespace {
 
 using core::text;
 
-// Beyond this a run takes long enough to be handed over, however small its groups are.
+// A run of more groups takes long enough to be handed to a worker, however small the groups are.
 constexpr std::size_t most_small_groups = 32;
 
 // Resolves the call of a kernel stage.
@@ -86,7 +86,7 @@ CompiledGroup compile_stage(const Compiler& compiler, const Graph& graph, std::s
   return compile_stage(compiler, stage, number, substituted(stage.params, graph, values));
 }
 
-// Several stages as a group.
+// Compiles several stages as a group.
 CompiledGroup compile_fused(const Compiler& compiler, const Graph& graph, const Group& fused) {
   const FusedProgram& code = *fused.fused;
   CompiledGroup group;
@@ -118,7 +118,7 @@ kernels::Lowering call_plan(const Graph& graph, std::size_t number, const std::v
   return StageCall(stage, params).plan();
 }
 
-// Of the stages whose programs may be other ones for other values.
+// Stores the forms of the stages whose programs may depend on parameter values.
 void find_forms(CompiledPlan& plan, const std::vector<Value>& values) {
   plan.forms.resize(plan.graph.stages.size());
   for (const Group& group : plan.plan.groups) {
@@ -131,8 +131,8 @@ void find_forms(CompiledPlan& plan, const std::vector<Value>& values) {
 
 using Scalars = std::vector<std::uint64_t>;
 
-// What a group of a plan would be launched with, had the parameters these values; nothing if that is more than other
-// scalars. Stages of the same forms are grouped alike, and give the same program.
+// The scalars that a group of a plan is launched with for these parameter values; nothing if more than scalars would
+// change. Stages of the same form are grouped alike and produce the same program.
 std::optional<Scalars> fused_scalars(const CompiledPlan& plan, const Group& group, const std::vector<Value>& values) {
   const std::vector<FusedProgram::Scalar>& of_program = group.fused->scalars;
   Scalars scalars;
@@ -141,7 +141,7 @@ std::optional<Scalars> fused_scalars(const CompiledPlan& plan, const Group& grou
     if (!plan.forms[stage]) continue;
     kernels::Lowering call = call_plan(plan.graph, stage, values);
     const std::vector<kernels::Lowering::Scalar> given = std::move(call.scalars);
-    if (StageForm(std::move(call)) != *plan.forms[stage]) return std::nullopt;  // another form has others
+    if (StageForm(std::move(call)) != *plan.forms[stage]) return std::nullopt;
     for (std::size_t i = 0; i < scalars.size(); ++i) {
       if (of_program[i].stage == stage) scalars[i] = given[of_program[i].number].bits();
     }
@@ -165,8 +165,8 @@ void find_used(CompiledPlan& plan) {
     for (const std::size_t buffer : group.inputs) is_used[buffer] = true;
     for (const std::size_t buffer : group.outputs) is_used[buffer] = plan.is_written[buffer] = true;
   }
-  for (const Place& place : plan.plan.places) {
-    for (const std::size_t b : place.temporaries) is_used[b] = b == place.temporaries.front();
+  for (const TemporaryBlock& block : plan.plan.blocks) {
+    for (const std::size_t b : block.temporaries) is_used[b] = b == block.temporaries.front();
   }
   for (std::size_t b = 0; b < count; ++b) {
     if (is_used[b]) plan.used.push_back(b);
@@ -194,7 +194,7 @@ std::optional<std::vector<Patch>> patches_of(const Compiler& compiler, const Com
       if (!scalars) return std::nullopt;
       patches.push_back({g, *std::move(scalars)});
     } catch (const Error&) {
-      return std::nullopt;  // whoever makes the plan tells what is wrong
+      return std::nullopt;  // making a new plan will report it
     }
   }
   return patches;
@@ -205,7 +205,7 @@ void compile(const Compiler& compiler, Graph of, const std::vector<Value>& value
   plan.graph = std::move(of);
   const Graph& graph = plan.graph;
 
-  // Where the operands are known to be wrong, the parameters may be too.
+  // A stage whose operands are known to be wrong may have wrong parameters too.
   std::vector<bool> is_wrong(graph.stages.size());
   for (const Problem& problem : problems) is_wrong[problem.stage] = true;
   std::vector<CompiledGroup> stages(graph.stages.size());
@@ -233,7 +233,7 @@ void compile(const Compiler& compiler, Graph of, const std::vector<Value>& value
   find_forms(plan, values);
   find_used(plan);
   plan.is_small = is_small(plan);
-  // Barriers, which use nothing, are implied within a sequence; calls are not for the device.
+  // A sequence implies barriers, which use no buffers; calls cannot run on the device.
   plan.is_all_kernels = !plan.groups.empty() && std::ranges::all_of(plan.groups, [](const CompiledGroup& group) {
     return !group.is_host || (group.input_uses.empty() && group.output_uses.empty());
   });

@@ -1,4 +1,4 @@
-// A plan in words and as a drawing.
+// A plan as text and as a Graphviz drawing.
 #include "core/text.hpp"
 #include "plan/plan.hpp"
 
@@ -68,14 +68,14 @@ std::string memory_text(const Graph& graph, const Plan& plan) {
   std::string lines = text("memory of temporaries: ", size_text(plan.peak), " at most");
   if (plan.temporary_bytes != plan.peak) lines += text(", instead of ", size_text(plan.temporary_bytes));
   lines += "\n";
-  for (std::size_t p = 0; p < plan.places.size(); ++p) {
+  for (std::size_t p = 0; p < plan.blocks.size(); ++p) {
     lines += text(
-        "  place ", p, ", ", size_text(plan.places[p].bytes), ": ",
-        joined(plan.places[p].temporaries, ", ", [&](std::size_t buffer) { return graph.buffers[buffer].name; }), "\n");
+        "  block ", p, ", ", size_text(plan.blocks[p].bytes), ": ",
+        joined(plan.blocks[p].temporaries, ", ", [&](std::size_t buffer) { return graph.buffers[buffer].name; }), "\n");
   }
   for (std::size_t b = 0; b < graph.buffers.size(); ++b) {
-    if (graph.buffers[b].kind != GraphBuffer::Kind::temporary || plan.place_of[b]) continue;
-    lines += text("  no place is needed for ", graph.buffers[b].name, "\n");
+    if (graph.buffers[b].kind != GraphBuffer::Kind::temporary || plan.block_of[b]) continue;
+    lines += text("  no memory is needed for ", graph.buffers[b].name, "\n");
   }
   return lines;
 }

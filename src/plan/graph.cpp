@@ -61,29 +61,29 @@ bool uses_parameters(const Value& value) {
                                   }));
 }
 
-// By stage, by output: whether somebody wants what it writes. That is whoever reads it before it is written again, or
-// may write only a part of it, as calls do; and for a buffer that outlives the run, the caller.
-std::vector<std::vector<bool>> wanted_outputs(const Graph& graph) {
-  struct Writing {
+// By stage and output: whether its contents are used. By a stage that reads the buffer before it is overwritten, or
+// that may overwrite only a part of it, as calls may; or by the caller, if the buffer outlives the run.
+std::vector<std::vector<bool>> used_outputs(const Graph& graph) {
+  struct Writer {
     std::size_t stage, output;
   };
-  std::vector<std::vector<bool>> wanted;
-  std::vector<std::optional<Writing>> last(graph.buffers.size());
+  std::vector<std::vector<bool>> is_used;
+  std::vector<std::optional<Writer>> last(graph.buffers.size());
   for (std::size_t s = 0; s < graph.stages.size(); ++s) {
     const GraphStage& stage = graph.stages[s];
-    wanted.emplace_back(stage.outputs.size());
-    const auto want = [&](const Use& use) {
-      if (const auto& writing = last[use.buffer]) wanted[writing->stage][writing->output] = true;
+    is_used.emplace_back(stage.outputs.size());
+    const auto mark = [&](const Use& use) {
+      if (const auto& writer = last[use.buffer]) is_used[writer->stage][writer->output] = true;
     };
-    std::ranges::for_each(stage.inputs, want);
-    if (stage.op == StageOp::call && !stage.is_between_devices) std::ranges::for_each(stage.outputs, want);
+    std::ranges::for_each(stage.inputs, mark);
+    if (stage.op == StageOp::call && !stage.is_between_devices) std::ranges::for_each(stage.outputs, mark);
     for (std::size_t i = 0; i < stage.outputs.size(); ++i) last[stage.outputs[i].buffer] = {s, i};
   }
   for (std::size_t b = 0; b < graph.buffers.size(); ++b) {
     if (graph.buffers[b].kind == GraphBuffer::Kind::temporary || !last[b]) continue;
-    wanted[last[b]->stage][last[b]->output] = true;
+    is_used[last[b]->stage][last[b]->output] = true;
   }
-  return wanted;
+  return is_used;
 }
 
 }  // namespace
@@ -114,12 +114,12 @@ std::vector<Problem> order_problems(const Graph& graph) {
 
 std::vector<std::string> order_warnings(const Graph& graph) {
   std::vector<std::string> warnings;
-  const std::vector<std::vector<bool>> wanted = wanted_outputs(graph);
+  const std::vector<std::vector<bool>> is_used = used_outputs(graph);
   for (std::size_t s = 0; s < graph.stages.size(); ++s) {
     const GraphStage& stage = graph.stages[s];
-    if (stage.outputs.empty() || std::ranges::count(wanted[s], true) != 0) continue;
+    if (stage.outputs.empty() || std::ranges::count(is_used[s], true) != 0) continue;
     warnings.push_back(
-        text(stage.describe(s), ": nobody reads what it writes, ", graph.buffers[stage.outputs.front().buffer].name));
+        text(stage.describe(s), ": its output, ", graph.buffers[stage.outputs.front().buffer].name, ", is never read"));
   }
   return warnings;
 }

@@ -17,11 +17,11 @@
 
 namespace tessera::plan {
 
-// A pipeline as the planner sees it: stages that use buffers, which are numbers. Nothing here knows whose memory it is.
+// A pipeline as the planner sees it: stages that use numbered buffers. Nothing here knows about memory.
 struct GraphBuffer {
   enum class Kind : std::uint8_t {
     own,        // the caller's: always written
-    slot,       // comes with each run
+    slot,       // bound by each run
     temporary,  // lives inside a run
   };
   Kind kind = Kind::own;
@@ -35,7 +35,7 @@ std::string_view to_string(GraphBuffer::Kind kind) noexcept;
 struct Use {
   static constexpr std::size_t nothing = ~std::size_t{0};
 
-  std::size_t buffer = 0;  // nothing: what the stage was given is no buffer that it can use, which is a problem
+  std::size_t buffer = 0;  // nothing: the stage was given something unusable, which has been reported as a problem
   DType dtype = f32;
   Shape shape = {};
 
@@ -44,50 +44,50 @@ struct Use {
 
 struct GraphStage {
   StageOp op = StageOp::run_kernel;
-  std::string label;  // what it is called in messages: "sharpen"
-  // Of a kernel, and of a copy, which is one.
+  std::string label;  // its name in messages: "sharpen"
+  // For a kernel, and for a copy, which is one too.
   const kernels::Kernel* kernel = nullptr;
-  Params params = {};  // may have values that stand for parameters of the pipeline
+  Params params = {};  // values may refer to parameters of the pipeline
   std::vector<Use> inputs = {};
-  std::vector<Use> outputs = {};        // of a kernel one
-  std::vector<std::int64_t> tile = {};  // of a kernel's output, if the caller chose it
-  bool is_between_devices = false;      // a copy whose other buffer is another device's: here as a call
+  std::vector<Use> outputs = {};        // a kernel has one
+  std::vector<std::int64_t> tile = {};  // the tile of a kernel's output, if the caller chose it
+  bool is_between_devices = false;      // a copy to or from another device, which counts as a call here
 
-  // "stage 2 [sharpen]": the beginning of a message.
+  // "stage 2 [sharpen]": how messages begin.
   std::string describe(std::size_t number) const;
 };
 
 struct Graph {
   std::vector<GraphBuffer> buffers;
   std::vector<GraphStage> stages;
-  std::vector<Param> params;  // with their defaults
+  std::vector<Param> params;  // with their default values
 
-  // The number of the parameter; params.size() if there is none.
+  // The index of the parameter; params.size() if there is none.
   std::size_t param_number(std::string_view name) const noexcept;
 };
 
-// A value, or parameters, with the values of the pipeline's parameters in the place of their names; values in the order
-// of the graph's params. Errc::unknown_parameter with the nearest name.
+// Replaces references to the pipeline's parameters by their values, which are in the order of graph.params.
+// Errc::unknown_parameter with the nearest name.
 Value substituted(const Value& value, const Graph& graph, const std::vector<Value>& values);
 Params substituted(const Params& params, const Graph& graph, const std::vector<Value>& values);
-// Whether they have a parameter of the pipeline in them.
+// Whether a value refers to a parameter of the pipeline.
 bool uses_parameters(const Params& params);
 
-// One mistake of a stage's.
+// One mistake in a stage.
 struct Problem {
   std::size_t stage = 0;
   Errc code = Errc::invalid_argument;
   std::string what;
 };
-// What can be seen from the order of the stages: temporaries that are read before anything was written into them.
+// Temporaries that are read before any stage has written them.
 std::vector<Problem> order_problems(const Graph& graph);
-// What is allowed but hardly meant: temporaries that nobody reads.
+// Probably unintended: stages whose output is never read.
 std::vector<std::string> order_warnings(const Graph& graph);
-// All of them as one Error, in the order of the stages; they must not be empty.
+// Throws the problems, of which there is at least one, as one Error in the order of the stages.
 [[noreturn]] void throw_problems(const Graph& graph, const std::vector<Problem>& problems);
 
-// What the program of a stage follows from, beside the kernel and the types: stages of one form differ in their scalars
-// alone.
+// What determines the program of a stage, besides the kernel and the types: two stages with the same form differ only
+// in their scalars.
 struct StageForm {
   explicit StageForm(kernels::Lowering&& plan);
   bool operator==(const StageForm&) const = default;
@@ -99,9 +99,8 @@ struct StageForm {
   bool is_pointwise;
 };
 
-// How a kernel stage is done, as fusion wants to see it: its plan, and its program over the axes that the plan has,
-// made for these extents (-1: any). The call looks at the stage and at `params`, which must be substituted and outlive
-// it.
+// The call of a kernel stage: its plan, and its program over the plan's axes for these extents (-1: any). Refers to the
+// stage and to `params`, which must be substituted and outlive it.
 struct StageCall {
   StageCall(const GraphStage& stage, const Params& params);
   StageCall(const StageCall&) = delete;

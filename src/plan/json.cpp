@@ -6,7 +6,7 @@
 //    "stages": [{"op": "run_kernel", "kernel": "gaussian_blur", "inputs": [0], "output": 1,
 //                "params": {"sigma": {"param": "sigma"}}}, …]}
 //
-// A buffer that a stage sees in another shape is {"buffer": 0, "shape": [307200, 4]}.
+// A buffer that a stage uses with another shape is {"buffer": 0, "shape": [307200, 4]}.
 #include <nlohmann/json.hpp>
 
 #include <tessera/error.hpp>
@@ -28,7 +28,7 @@ using core::text;
 using Json = nlohmann::ordered_json;
 
 constexpr int format_version = 1;
-// Lists and objects inside of each other: more than any pipeline has, and no danger to the stack.
+// The nesting of lists and objects: more than any pipeline needs, and safe for the stack.
 constexpr int deepest = 32;
 
 Json to_json(const Value& value) {
@@ -55,9 +55,9 @@ Json to_json(const Graph& graph, const Use& use) {
 Json to_json(const Graph& graph, std::size_t number) {
   const GraphStage& stage = graph.stages[number];
   if (stage.op == StageOp::call) {
-    throw Error(Errc::unsupported, text("[to_json] ", stage.describe(number),
-                                        stage.is_between_devices ? " uses a buffer of another device"
-                                                                 : " is a function of the program's own"));
+    throw Error(Errc::unsupported,
+                text("[to_json] ", stage.describe(number),
+                     stage.is_between_devices ? " uses a buffer of another device" : " is a host function"));
   }
   Json json = {{"op", tessera::to_string(stage.op)}};
   if (stage.op == StageOp::run_kernel) json["kernel"] = stage.label;
@@ -70,17 +70,17 @@ Json to_json(const Graph& graph, std::size_t number) {
   return json;
 }
 
-// Reads JSON and knows where in it it is.
+// Reads JSON, and names the path in error messages: "stages[0].inputs".
 class Reader {
  public:
-  Reader(const Json& json, std::string place) : json_(json), place_(std::move(place)) {}
+  Reader(const Json& json, std::string path) : json_(json), path_(std::move(path)) {}
 
   [[noreturn]] void fail(std::string_view what) const {
-    throw Error(Errc::invalid_argument, text("[from_json] ", place_.empty() ? "the whole" : place_, ": ", what));
+    throw Error(Errc::invalid_argument, text("[from_json] ", path_.empty() ? "the document" : path_, ": ", what));
   }
 
-  // What is spelled wrong must not be taken for something that was left out.
-  void knows(std::initializer_list<std::string_view> keys) const {
+  // Refuses other keys: a misspelled key must not count as a missing one.
+  void expect_keys(std::initializer_list<std::string_view> keys) const {
     if (!json_.is_object()) fail("expected an object");
     for (const auto& member : json_.items()) {
       if (std::ranges::find(keys, member.key()) != keys.end()) continue;
@@ -91,18 +91,18 @@ class Reader {
   Reader operator[](const char* key) const {
     if (!json_.is_object()) fail("expected an object");
     if (!json_.contains(key)) fail(text("'", key, "' is missing"));
-    return {json_[key], place_ + (place_.empty() ? "" : ".") + key};
+    return {json_[key], path_ + (path_.empty() ? "" : ".") + key};
   }
-  // CallCache read(Reader) for each item of a list; and read(name, Reader) for each of an object.
+  // Calls read(Reader) for each item of a list, or read(name, Reader) for each member of an object.
   template <class Read>
   void each(Read&& read) const {
     if (!json_.is_array()) fail("expected a list");
-    for (std::size_t i = 0; i < json_.size(); ++i) read(Reader(json_[i], text(place_, "[", i, "]")));
+    for (std::size_t i = 0; i < json_.size(); ++i) read(Reader(json_[i], text(path_, "[", i, "]")));
   }
   template <class Read>
   void each_member(Read&& read) const {
     if (!json_.is_object()) fail("expected an object");
-    for (const auto& [name, member] : json_.items()) read(name, Reader(member, text(place_, ".", name)));
+    for (const auto& [name, member] : json_.items()) read(name, Reader(member, text(path_, ".", name)));
   }
 
   std::string string() const {
@@ -129,7 +129,7 @@ class Reader {
     if (json_.is_string()) return json_.get<std::string>();
     if (has("param")) return Value::parameter((*this)["param"].string());
     if (has("number")) return (*this)["number"].special_number();
-    if (!json_.is_array()) fail("expected a value of a parameter");
+    if (!json_.is_array()) fail("expected a parameter value");
     Value::List items;
     each([&](const Reader& item) { items.push_back(item.value()); });
     return items;
@@ -150,7 +150,7 @@ class Reader {
     for (const DType dtype : all_dtypes) {
       if (tessera::to_string(dtype) == name) return dtype;
     }
-    fail(text("there is no element type '", name, "'"));
+    fail(text("unknown element type '", name, "'"));
   }
 
  private:
@@ -160,27 +160,27 @@ class Reader {
     if (name == "inf") return infinity;
     if (name == "-inf") return -infinity;
     if (name == "nan" || name == "-nan") return std::numeric_limits<double>::quiet_NaN();
-    fail(text("there is no number '", name, "'"));
+    fail(text("unknown number '", name, "'"));
   }
 
   const Json& json_;
-  std::string place_;
+  std::string path_;
 };
 
-// A name that no slot and no parameter before has.
+// A name that no earlier slot or parameter has.
 std::string read_name(const Reader& json, const Graph& graph) {
   std::string name = json.string();
   if (name.empty()) json.fail("is empty");
   const auto is_taken = [&](const GraphBuffer& buffer) {
     return buffer.kind == GraphBuffer::Kind::slot && buffer.name == name;
   };
-  if (std::ranges::any_of(graph.buffers, is_taken)) json.fail(text("there is a slot '", name, "' already"));
-  if (graph.param_number(name) < graph.params.size()) json.fail(text("there is a parameter '", name, "' already"));
+  if (std::ranges::any_of(graph.buffers, is_taken)) json.fail(text("there is already a slot '", name, "'"));
+  if (graph.param_number(name) < graph.params.size()) json.fail(text("there is already a parameter '", name, "'"));
   return name;
 }
 
 GraphBuffer read_buffer(const Reader& json, const Graph& graph) {
-  json.knows({"kind", "name", "dtype", "shape"});
+  json.expect_keys({"kind", "name", "dtype", "shape"});
   GraphBuffer buffer;
   const std::string kind = json["kind"].string();
   if (kind == "slot") {
@@ -202,7 +202,7 @@ GraphBuffer read_buffer(const Reader& json, const Graph& graph) {
 }
 
 Use read_use(const Reader& json, const Graph& graph) {
-  if (json.has("buffer")) json.knows({"buffer", "shape"});
+  if (json.has("buffer")) json.expect_keys({"buffer", "shape"});
   const Reader number = json.has("buffer") ? json["buffer"] : json;
   const std::int64_t index = number.integer();
   if (index < 0 || index >= static_cast<std::int64_t>(graph.buffers.size())) {
@@ -218,7 +218,7 @@ Use read_use(const Reader& json, const Graph& graph) {
 }
 
 GraphStage read_stage(const Reader& json, const Graph& graph) {
-  json.knows({"op", "kernel", "inputs", "output", "params", "tile"});
+  json.expect_keys({"op", "kernel", "inputs", "output", "params", "tile"});
   GraphStage stage;
   const std::string op = json["op"].string();
   if (op == tessera::to_string(StageOp::barrier)) {
@@ -242,7 +242,7 @@ GraphStage read_stage(const Reader& json, const Graph& graph) {
   return stage;
 }
 
-// Before it is parsed: the parser itself copies what it has, one inside of the other.
+// Before parsing, since the parser itself recurses.
 void check_depth(std::string_view text) {
   int depth = 0;
   bool is_in_string = false;
@@ -256,14 +256,14 @@ void check_depth(std::string_view text) {
     if (c == '[' || c == '{') ++depth;
     if (c == ']' || c == '}') --depth;
     if (depth > deepest) {
-      throw Error(Errc::invalid_argument,
-                  core::text("[from_json] byte ", i + 1, ": lists and objects are more than ", deepest, " deep"));
+      throw Error(Errc::invalid_argument, core::text("[from_json] byte ", i + 1,
+                                                     ": lists and objects are nested more than ", deepest, " deep"));
     }
   }
 }
 
-// Of two members of one name the parser would keep the last.
-class Names {
+// Refuses two members of the same name, of which the parser would silently keep the last.
+class UniqueNames {
  public:
   bool operator()(int /*depth*/, Json::parse_event_t event, const Json& parsed) {
     if (event == Json::parse_event_t::object_start) open_.emplace_back();
@@ -275,13 +275,13 @@ class Names {
   }
 
  private:
-  std::vector<std::set<std::string>> open_;  // of the objects that the parser is in
+  std::vector<std::set<std::string>> open_;  // names of the objects that enclose the parser's position
 };
 
 Json parsed(std::string_view text) {
   check_depth(text);
   try {
-    return Json::parse(text, Names());
+    return Json::parse(text, UniqueNames());
   } catch (const Json::parse_error& error) {
     throw Error(Errc::invalid_argument, core::text("[from_json] byte ", error.byte, ": ", error.what()));
   } catch (const Json::exception& error) {  // a number that is too large
@@ -307,7 +307,7 @@ std::string to_json(const Graph& graph, const PipelineOptions& options) {
   for (std::size_t s = 0; s < graph.stages.size(); ++s) json["stages"].push_back(to_json(graph, s));
   try {
     return json.dump(2) + "\n";
-  } catch (const Json::type_error& error) {  // a name that is no UTF-8
+  } catch (const Json::type_error& error) {  // a name that is not UTF-8
     throw Error(Errc::invalid_argument, text("[to_json] ", error.what()));
   }
 }
@@ -319,12 +319,12 @@ Graph from_json(std::string_view text, PipelineOptions* options) {
   if (reader["version"].integer() != format_version) {
     reader["version"].fail(core::text("this library reads version ", format_version));
   }
-  reader.knows({"tessera", "version", "fuse", "buffers", "params", "stages"});
+  reader.expect_keys({"tessera", "version", "fuse", "buffers", "params", "stages"});
   if (reader.has("fuse")) options->fuse = reader["fuse"].boolean();
   Graph graph;
   reader["buffers"].each([&](const Reader& buffer) { graph.buffers.push_back(read_buffer(buffer, graph)); });
   reader["params"].each([&](const Reader& param) {
-    param.knows({"name", "default"});
+    param.expect_keys({"name", "default"});
     graph.params.emplace_back(read_name(param["name"], graph), param["default"].value());
   });
   reader["stages"].each([&](const Reader& stage) { graph.stages.push_back(read_stage(stage, graph)); });

@@ -10,7 +10,7 @@ namespace tessera::plan {
 
 namespace {
 
-// For each group, which groups are before it in any case: a bit each, of which 64 are looked at together.
+// For each group, the groups that it waits for, directly or not: a bit each.
 class Ancestors {
  public:
   explicit Ancestors(const std::vector<Group>& groups) : before_(groups.size()) {
@@ -18,7 +18,7 @@ class Ancestors {
       std::vector<std::uint64_t>& before = before_[g];
       before.resize(g / 64 + 1);
       for (const std::size_t earlier : groups[g].after) {
-        if (is_before(earlier, g)) continue;  // and so is all that is before it
+        if (is_before(earlier, g)) continue;  // and so are its own ancestors
         before[earlier / 64] |= std::uint64_t{1} << earlier % 64;
         for (std::size_t i = 0; i < before_[earlier].size(); ++i) before[i] |= before_[earlier][i];
       }
@@ -40,15 +40,15 @@ void add_once(std::vector<std::size_t>& list, std::size_t item) {
   if (std::ranges::find(list, item) == list.end()) list.push_back(item);
 }
 
-// The order of the groups, from their buffers and from barriers: as Hazards finds it when they run.
+// The order of the groups, from their buffers and from barriers. Hazards derives the same order when they run.
 void set_order(const Graph& graph, std::vector<Group>& groups) {
   struct History {
     std::optional<std::size_t> writer;
     std::vector<std::size_t> readers;
   };
   std::vector<History> history(graph.buffers.size());
-  std::optional<std::size_t> barrier;  // the last one
-  std::size_t segment = 0;             // where what is after it begins
+  std::optional<std::size_t> barrier;  // the last one so far
+  std::size_t segment = 0;             // the first group after it
   for (std::size_t g = 0; g < groups.size(); ++g) {
     Group& group = groups[g];
     if (is_barrier(graph, group)) {
@@ -66,7 +66,7 @@ void set_order(const Graph& graph, std::vector<Group>& groups) {
       if (history[buffer].writer) add_once(group.after, *history[buffer].writer);
       for (const std::size_t reader : history[buffer].readers) add_once(group.after, reader);
     }
-    // What is after another one that is behind the barrier is behind it too.
+    // A group that waits for another one behind the barrier is behind it too.
     const bool is_behind = std::ranges::any_of(group.after, [&](std::size_t earlier) { return earlier >= segment; });
     if (barrier && *barrier != g && !is_behind) group.ordered_after.push_back(*barrier);
 
@@ -92,11 +92,11 @@ std::vector<std::vector<std::size_t>> users_of(const Graph& graph, const std::ve
 
 std::size_t bytes_of(const GraphBuffer& buffer) { return buffer.shape.size_bytes(buffer.dtype); }
 
-// The largest first, each into the first place where it is never in the way.
-void set_places(const Graph& graph, Plan& plan) {
+// Gives each temporary a block, the largest first: the first block whose other temporaries it can never overlap.
+void assign_blocks(const Graph& graph, Plan& plan) {
   const Ancestors ancestors(plan.groups);
   const std::vector<std::vector<std::size_t>> users = users_of(graph, plan.groups);
-  const auto is_over_before = [&](std::size_t a, std::size_t b) {
+  const auto is_finished_before = [&](std::size_t a, std::size_t b) {
     return std::ranges::all_of(users[a], [&](std::size_t g) { return ancestors.is_before(g, users[b].front()); });
   };
   std::vector<std::size_t> temporaries;
@@ -107,32 +107,32 @@ void set_places(const Graph& graph, Plan& plan) {
     const std::size_t a_bytes = bytes_of(graph.buffers[a]), b_bytes = bytes_of(graph.buffers[b]);
     return a_bytes != b_bytes ? a_bytes > b_bytes : a < b;
   });
-  plan.place_of.resize(graph.buffers.size());
-  // Those in a place are one after the other. So one that is over before the next begins is over before all that
-  // follow, and only its neighbours need to be looked at.
-  using Sequence = std::map<std::size_t, std::size_t>;  // by first user
-  std::vector<Sequence> sequences;                      // by place
+  plan.block_of.resize(graph.buffers.size());
+  // The temporaries in a block are used one after the other. One that is finished before the next begins is finished
+  // before all that follow, so only its two neighbours have to be checked.
+  using Sequence = std::map<std::size_t, std::size_t>;  // temporaries by first user
+  std::vector<Sequence> sequences;                      // by block
   for (const std::size_t temporary : temporaries) {
     const std::size_t first_user = users[temporary].front();
-    const auto has_room = [&](const Sequence& sequence) {
+    const auto fits = [&](const Sequence& sequence) {
       const auto next = sequence.lower_bound(first_user);
-      return (next == sequence.end() || is_over_before(temporary, next->second)) &&
-             (next == sequence.begin() || is_over_before(std::prev(next)->second, temporary));
+      return (next == sequence.end() || is_finished_before(temporary, next->second)) &&
+             (next == sequence.begin() || is_finished_before(std::prev(next)->second, temporary));
     };
-    const auto found = std::ranges::find_if(sequences, has_room);
+    const auto found = std::ranges::find_if(sequences, fits);
     const auto number = static_cast<std::size_t>(found - sequences.begin());
     if (found == sequences.end()) {
       sequences.emplace_back();
-      plan.places.emplace_back();
+      plan.blocks.emplace_back();
     }
     sequences[number].emplace(first_user, temporary);
-    Place& place = plan.places[number];
-    place.bytes = std::max(place.bytes, bytes_of(graph.buffers[temporary]));
-    place.temporaries.push_back(temporary);
-    plan.place_of[temporary] = number;
+    TemporaryBlock& block = plan.blocks[number];
+    block.bytes = std::max(block.bytes, bytes_of(graph.buffers[temporary]));
+    block.temporaries.push_back(temporary);
+    plan.block_of[temporary] = number;
     plan.temporary_bytes += bytes_of(graph.buffers[temporary]);
   }
-  for (const Place& place : plan.places) plan.peak += place.bytes;
+  for (const TemporaryBlock& block : plan.blocks) plan.peak += block.bytes;
 }
 
 }  // namespace
@@ -141,7 +141,7 @@ Plan plan_of(const Graph& graph, std::vector<Group> groups) {
   Plan plan;
   plan.groups = std::move(groups);
   set_order(graph, plan.groups);
-  set_places(graph, plan);
+  assign_blocks(graph, plan);
   for (const GraphStage& stage : graph.stages) {
     for (const Use& use : stage.inputs) plan.bytes_before += use.bytes();
     for (const Use& use : stage.outputs) plan.bytes_before += use.bytes();

@@ -1,4 +1,4 @@
-// All that is wrong with a stage, for messages that name every problem at once.
+// Finds everything that is wrong with a stage, for messages that name every problem at once.
 #include <tessera/error.hpp>
 
 #include "core/text.hpp"
@@ -13,14 +13,14 @@ using core::text;
 
 namespace {
 
-// A kernel's message without its name, which the stage's has already.
+// A kernel's message without the kernel's name, which the stage's message has already.
 std::string without_name(std::string_view message, std::string_view label) {
   const std::string name = text("[", label, "] ");
   return std::string(message.starts_with(name) ? message.substr(name.size()) : message);
 }
 
-// Adds what is wrong with each parameter of a kernel stage. Returns whether the others determine what its operands must
-// be.
+// Adds the problems of each parameter of a kernel stage; `right` gets the valid ones. Returns whether those determine
+// what the operands must be.
 bool find_wrong_params(const Graph& graph, std::size_t number, const std::vector<Value>& values, Params& right,
                        std::vector<Problem>& problems) {
   const GraphStage& stage = graph.stages[number];
@@ -66,13 +66,13 @@ bool find_wrong_params(const Graph& graph, std::size_t number, const std::vector
   return is_complete;
 }
 
-// Adds what is wrong with the types and shapes of a kernel stage's operands; returns whether something is.
+// Adds the problems of the operands' types and shapes in a kernel stage; returns whether there are any.
 bool find_wrong_operands(const GraphStage& stage, std::size_t number, std::vector<Problem>& problems) {
   kernels::Diagnostics diagnostics;
   try {
     StageCall(stage, stage.params).plan();
   } catch (const Error& error) {
-    // A plan that continued after one mistake may stumble over its consequences.
+    // After one mistake, planning may fail again because of it.
     const bool is_of_kernel = error.message().starts_with(text("[", stage.kernel->name, "]"));
     if (is_of_kernel || diagnostics.errors().empty()) diagnostics.add(error);
   }

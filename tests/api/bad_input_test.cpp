@@ -291,7 +291,7 @@ TEST_F(WithEnvironment, A_bad_TESSERA_DEVICE_is_refused_and_the_message_names_it
 
 TEST(BadDevice, An_unknown_backend_is_refused_with_what_there_is) {
   for (const char* name : {"", "gpu9", "CPU", "cpu ", "simulated"}) {
-    expect_error(Errc::unknown_device, std::string("no device '") + name + "'; there is: cpu",
+    expect_error(Errc::unknown_device, std::string("no device '") + name + "'; available: cpu",
                  [&] { Device::open(name); });
   }
   expect_error(Errc::unknown_device, "no device 'xxx", [] { Device::open(std::string(1'000'000, 'x')); });
@@ -441,7 +441,7 @@ TEST_P(BadInput, Freeing_many_frees_none_if_one_cannot_be_freed) {
   const Buffer gone = freed();
   expect_refused(Errc::invalid_argument, "[free_many] buffer 1 is an empty handle",
                  [&] { free_many({good, Buffer(), in}); });
-  expect_refused(Errc::buffer_freed, "[free_many] buffer 2, f32[4], has been freed",
+  expect_refused(Errc::buffer_freed, "[free_many] buffer 2, f32[4], has already been freed",
                  [&] { free_many({good, in, gone}); });
   EXPECT_FALSE(good.is_freed());
   EXPECT_FALSE(in.is_freed());
@@ -471,8 +471,8 @@ TEST_P(BadInput, Reading_needs_the_right_type_and_count) {
   expect_refused(Errc::dtype_mismatch, "not f64", [&] { in.read<double>(); });
   expect_refused(Errc::dtype_mismatch, "[read_into] the buffer is f32[4], not s32", [&] { in.read_into(whole); });
   expect_refused(Errc::count_mismatch, "[read_into] f32[4] has 4 elements, got 3", [&] { in.read_into(three); });
-  expect_refused(Errc::count_mismatch, "f32[4] has 16 bytes, got room for 17", [&] { in.read_bytes_into(bytes); });
-  expect_refused(Errc::count_mismatch, "got room for 0", [&] { in.read_bytes_into({}); });
+  expect_refused(Errc::count_mismatch, "f32[4] has 16 bytes, got a span of 17", [&] { in.read_bytes_into(bytes); });
+  expect_refused(Errc::count_mismatch, "got a span of 0", [&] { in.read_bytes_into({}); });
   EXPECT_EQ(three, (std::array<float, 3>{1, 1, 1}));
   EXPECT_EQ(whole, std::vector<std::int32_t>(4, 1));
   EXPECT_EQ(bytes, std::vector<std::byte>(17, std::byte{1}));
@@ -487,9 +487,10 @@ TEST_P(BadInput, Writing_needs_the_right_type_count_and_range) {
   expect_refused(Errc::count_mismatch, "[write] f32[4] has 16 bytes, got 15",
                  [&] { in.write_bytes(std::vector<std::byte>(15)); });
   const auto misplaced = [&](std::size_t count, std::int64_t first) {
-    expect_refused(Errc::count_mismatch,
-                   std::to_string(count) + " elements from element " + std::to_string(first) + " on do not fit f32[4]",
-                   [&] { in.write(Floats(count), first); });
+    expect_refused(
+        Errc::count_mismatch,
+        std::to_string(count) + " elements starting at element " + std::to_string(first) + " do not fit f32[4]",
+        [&] { in.write(Floats(count), first); });
   };
   misplaced(5, 0);
   misplaced(2, 3);

@@ -172,7 +172,7 @@ TEST_F(Devices, A_poisoned_source_poisons_the_target_and_a_good_copy_heals_it) {
   const Buffer bad = failing.zeros({4});
   EXPECT_THROW(failing.run("fill", {}, bad, {{"value", 1}}), Error);
   const Command copy = bad.copy_to(b);
-  expect_error(Errc::device_failure, "what it copies is poisoned", [&] { copy.wait(); });
+  expect_error(Errc::device_failure, "the source of the copy is poisoned", [&] { copy.wait(); });
   EXPECT_EQ(copy.poll(), Status::failed);
   expect_error(Errc::device_failure, "[fill] command 1", [&] { b.read<float>(); });
   a.copy_to(b).wait();
@@ -348,7 +348,7 @@ TEST_F(Devices, A_stage_is_not_fused_with_a_copy_for_the_right_reason) {
   Pipeline called(here);
   const Buffer from_host = called.temporary({4});
   called.call([](HostCall&) {}, {}, {from_host}).add("neg", {from_host}, a);
-  expect_reason(called, "temporary 0 is written by a function of the program's");
+  expect_reason(called, "temporary 0 is written by a host function");
 }
 
 TEST_F(Devices, Copies_from_many_threads_in_all_directions_finish) {

@@ -42,7 +42,7 @@ TEST_F(PipelineText, Explain_describes_groups_and_memory) {
       {"pipeline: 5 stages in 5 groups\n", "group 1, after 0, not fused: fusion is switched off\n",
        "stage 0  gaussian_blur {radius: 3, sigma: 'sigma'}  from buffer 0 u8[8,8,4]  to temporary 0 u8[8,8,4]\n",
        "group 2, after 1, not fused: a barrier\n", "bytes moved: ", "memory of temporaries: 768 B at most\n",
-       "place 0, 256 B: temporary 0\n", "warning: stage 4 [neg]: nobody reads what it writes, temporary 2\n"});
+       "block 0, 256 B: temporary 0\n", "warning: stage 4 [neg]: its output, temporary 2, is never read\n"});
 }
 
 TEST_F(PipelineText, To_dot_draws_the_graph) {
@@ -83,7 +83,7 @@ TEST_F(PipelineText, Values_of_all_types_survive_the_round_trip) {
 
 TEST_F(PipelineText, Call_stages_cannot_be_written) {
   pipeline.call("mine", [] {}, {}, {gray});
-  expect_error(Errc::unsupported, "stage 0 [mine] is a function of the program's own", [&] { pipeline.to_json(); });
+  expect_error(Errc::unsupported, "stage 0 [mine] is a host function", [&] { pipeline.to_json(); });
 }
 
 TEST_F(PipelineText, Errors_in_JSON_name_the_offending_field) {
@@ -97,15 +97,14 @@ TEST_F(PipelineText, Errors_in_JSON_name_the_offending_field) {
   };
   bad("", "[from_json] byte 1");
   bad("{", "[from_json] byte 2");
-  bad("[]", "the whole: expected an object");
+  bad("[]", "the document: expected an object");
   bad("{}", "'tessera' is missing");
   bad(R"({"tessera": "model"})", "tessera: expected 'pipeline'");
   bad(R"({"tessera": "pipeline", "version": 2})", "version: this library reads version 1");
   bad(head + R"("fuse": 1})", "fuse: expected true or false");
   bad(head + R"("buffers": 1})", "buffers: expected a list");
   bad(head + R"("buffers": [{"kind": "own"}]})", "buffers[0].kind: expected slot or temporary, got 'own'");
-  bad(head + R"("buffers": [{"kind": "temporary", "dtype": "f16"}]})",
-      "buffers[0].dtype: there is no element type 'f16'");
+  bad(head + R"("buffers": [{"kind": "temporary", "dtype": "f16"}]})", "buffers[0].dtype: unknown element type 'f16'");
   bad(head + R"("buffers": [{"kind": "temporary", "dtype": "f32", "shape": [-1]}]})", "buffers[0].shape: ");
   bad(head + buffers + R"("params": [{"name": "x"}]})", "params[0]: 'default' is missing");
   bad(stage(R"({"op": "call"})"), "stages[0].op: expected run_kernel, copy_buffer or barrier, got 'call'");
@@ -114,26 +113,26 @@ TEST_F(PipelineText, Errors_in_JSON_name_the_offending_field) {
   bad(stage(R"({"op": "copy_buffer", "inputs": [], "output": {"buffer": 0, "shape": [5]}})"),
       "stages[0].output.shape: buffer 0 is [4]");
   bad(stage(R"({"op": "run_kernel", "kernel": "relu", "inputs": [0], "output": 0, "params": {"slope": {}}})"),
-      "stages[0].params.slope: expected a value of a parameter");
+      "stages[0].params.slope: expected a parameter value");
   bad(stage(R"({"op": "barrier"}, 5)"), "stages[1]: expected an object");
   const std::string relu = R"({"op": "run_kernel", "kernel": "relu", "inputs": [0], "output": 0, )";
   bad(stage(relu + R"("parms": {"slope": 0.5}})"), "stages[0]: 'parms' is unknown, did you mean 'params'?");
   bad(stage(relu + R"("params": {"slope": 0.5}, "params": {}})"), "[from_json] an object has 'params' twice");
   bad(stage(relu + R"("params": {"slope": 0.5, "slope": 0}})"), "[from_json] an object has 'slope' twice");
   bad(head + R"("fuze": true, )" + buffers + R"("params": [], "stages": []})",
-      "the whole: 'fuze' is unknown, did you mean 'fuse'?");
+      "the document: 'fuze' is unknown, did you mean 'fuse'?");
   bad(head + R"("buffers": [{"kind": "temporary", "dtpe": "f32"}]})", "buffers[0]: 'dtpe' is unknown");
   const auto value = [&](const std::string& text) {
     return head + buffers + R"("params": [{"name": "k", "default": )" + text + R"(}], "stages": []})";
   };
   bad(value("1e999"), "1e999");
-  bad(value(std::string(100000, '[') + std::string(100000, ']')), "lists and objects are more than 32 deep");
+  bad(value(std::string(100000, '[') + std::string(100000, ']')), "lists and objects are nested more than 32 deep");
   bad(value(std::string(30, '[')), "[from_json] byte");
-  bad(value(R"(1}, {"name": "k", "default": 2)"), "params[1].name: there is a parameter 'k' already");
-  bad(value(R"(1}, {"name": "x", "default": 2)"), "params[1].name: there is a slot 'x' already");
+  bad(value(R"(1}, {"name": "k", "default": 2)"), "params[1].name: there is already a parameter 'k'");
+  bad(value(R"(1}, {"name": "x", "default": 2)"), "params[1].name: there is already a slot 'x'");
   bad(value(R"(1}, {"name": "", "default": 2)"), "params[1].name: is empty");
   const std::string slot = R"({"kind": "slot", "name": "x", "dtype": "f32", "shape": [4]})";
-  bad(head + R"("buffers": [)" + slot + ", " + slot + "]}", "buffers[1].name: there is a slot 'x' already");
+  bad(head + R"("buffers": [)" + slot + ", " + slot + "]}", "buffers[1].name: there is already a slot 'x'");
   bad(head + R"("buffers": [{"kind": "slot", "name": ""}]})", "buffers[0].name: is empty");
   bad(head + R"("buffers": [{"kind": "temporary", "dtype": "f32", "shape": [4611686018427387903]}]})",
       "buffers[0].shape: ");

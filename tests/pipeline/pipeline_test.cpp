@@ -251,8 +251,8 @@ TEST_P(Pipelines, Writing_a_value_that_is_never_read_is_a_warning) {
   pipeline.fill(t, 1).fill(t, 2).copy(t, b).fill(t, 3).fill(c, 1).fill(c, 2);
   const std::vector<std::string> warnings = pipeline.warnings();
   ASSERT_EQ(warnings.size(), 3U);
-  EXPECT_EQ(warnings[0], "stage 0 [fill]: nobody reads what it writes, temporary 0");
-  EXPECT_EQ(warnings[1], "stage 3 [fill]: nobody reads what it writes, temporary 0");
+  EXPECT_EQ(warnings[0], "stage 0 [fill]: its output, temporary 0, is never read");
+  EXPECT_EQ(warnings[1], "stage 3 [fill]: its output, temporary 0, is never read");
   EXPECT_EQ(warnings[2].substr(0, 14), "stage 4 [fill]");
 }
 
@@ -430,7 +430,7 @@ TEST_P(Pipelines, Wrong_bindings_are_reported_and_change_nothing) {
   wrong(Errc::invalid_argument, "is a temporary of a pipeline", {{"frame", pipeline.temporary({4})}});
   wrong(Errc::invalid_parameter, "stage 0 [scale]: parameter 'factor' must be a number, got a string",
         {{"frame", a}, {"sigma", "two"}});
-  wrong(Errc::invalid_argument, "slot 'frame' is buffer 0 too, and the pipeline writes it", {{"frame", b}});
+  wrong(Errc::invalid_argument, "slot 'frame' is also buffer 0, and the pipeline writes it", {{"frame", b}});
   Buffer freed = device.zeros({4});
   freed.free();
   wrong(Errc::buffer_freed, "frame has been freed", {{"frame", freed}});
@@ -444,7 +444,7 @@ TEST_P(Pipelines, Two_slots_may_be_the_same_buffer_if_both_are_only_read) {
   pipeline.add("elementwise_add", {x, y}, z);
   pipeline.run({{"x", a}, {"y", a}, {"z", b}});
   EXPECT_EQ(b.read<float>(), Floats({2, -4, 6, -8}));
-  expect_error(Errc::invalid_argument, "slot 'z' is x too", [&] { pipeline.run({{"x", a}, {"y", b}, {"z", a}}); });
+  expect_error(Errc::invalid_argument, "slot 'z' is also x", [&] { pipeline.run({{"x", a}, {"y", b}, {"z", a}}); });
 }
 
 TEST_P(Pipelines, Every_problem_is_in_one_error_and_nothing_is_written) {
@@ -476,7 +476,7 @@ TEST_P(Pipelines, Every_problem_is_in_one_error_and_nothing_is_written) {
       "\n  stage 6 [relu]: input 0, f32[4], lives on another device",
       "\n  stage 7 [relu]: input 0 has been freed",
       "\n  stage 8 [relu]: input 0 is an empty buffer handle",
-      "\n  stage 9 [gaussian_blur]: output must not be input 0: it reads its neighbours",
+      "\n  stage 9 [gaussian_blur]: output must not be input 0: the kernel reads neighbouring elements",
       "\n  stage 10 [relu]: input 0, temporary 0, is read before a stage has written it",
       "\n  stage 11 [nothing]: its function is empty",
       "\n  stage 12 [call]: outputs 0 and 1 are the same buffer",
@@ -502,8 +502,7 @@ TEST_P(Pipelines, A_buffer_freed_after_compiling_is_reported) {
 
 TEST_P(Pipelines, A_temporary_that_is_never_read_is_a_warning) {
   pipeline.add("relu", {a}, pipeline.temporary({4})).add("relu", {a}, b);
-  EXPECT_EQ(pipeline.warnings(),
-            std::vector<std::string>({"stage 0 [relu]: nobody reads what it writes, temporary 0"}));
+  EXPECT_EQ(pipeline.warnings(), std::vector<std::string>({"stage 0 [relu]: its output, temporary 0, is never read"}));
   pipeline.run();
 }
 
@@ -518,9 +517,9 @@ TEST_P(Pipelines, Stages_can_be_added_after_a_run) {
 TEST_P(Pipelines, Names_of_slots_and_parameters_are_unique) {
   pipeline.slot("x", {4});
   pipeline.param("p", 1);
-  expect_error(Errc::invalid_argument, "a slot 'x' already", [&] { pipeline.slot("x", {4}); });
-  expect_error(Errc::invalid_argument, "a slot 'x' already", [&] { pipeline.param("x", 1); });
-  expect_error(Errc::invalid_argument, "a parameter 'p' already", [&] { pipeline.slot("p", {4}); });
+  expect_error(Errc::invalid_argument, "already has a slot 'x'", [&] { pipeline.slot("x", {4}); });
+  expect_error(Errc::invalid_argument, "already has a slot 'x'", [&] { pipeline.param("x", 1); });
+  expect_error(Errc::invalid_argument, "already has a parameter 'p'", [&] { pipeline.slot("p", {4}); });
   expect_error(Errc::invalid_argument, "needs a name", [&] { pipeline.slot("", {4}); });
   pipeline.fill(b, pipeline.param("p", 5));
   pipeline.run();

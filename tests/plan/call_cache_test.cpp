@@ -294,9 +294,9 @@ TEST(KernelCalls, The_output_may_be_an_input_that_is_read_in_place) {
 
 TEST(KernelCalls, The_output_must_not_be_an_input_that_is_read_elsewhere) {
   const Buffer x = counting({2, 2});
-  expect_error(Errc::invalid_argument, "[box3] output must not be input 0: it reads its neighbours",
+  expect_error(Errc::invalid_argument, "[box3] output must not be input 0: the kernel reads neighbouring elements",
                [&] { device().run(box3, {x}, x); });
-  expect_error(Errc::invalid_argument, "[centred] output must not be input 0: it reads its neighbours",
+  expect_error(Errc::invalid_argument, "[centred] output must not be input 0: the kernel reads neighbouring elements",
                [&] { device().run(centred, {x}, x); });
   const Buffer row = counting({1, 4});
   expect_error(Errc::invalid_argument, "output must not be input 1: it is read as f32[4] and written as f32[1,4]",

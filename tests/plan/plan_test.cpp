@@ -86,7 +86,7 @@ TEST(Plan, Temporaries_share_memory_one_after_the_other) {
   chain.push_back(out);
   for (std::size_t i = 0; i + 1 < chain.size(); ++i) sketch.stage({chain[i]}, {chain[i + 1]});
   const Plan plan = sketch.plan();
-  EXPECT_EQ(plan.places.size(), 2U);
+  EXPECT_EQ(plan.blocks.size(), 2U);
   EXPECT_EQ(plan.peak, 105U + 104U);
   EXPECT_EQ(plan.temporary_bytes, 615U);
 }
@@ -99,7 +99,7 @@ TEST(Plan, Temporaries_of_independent_branches_do_not_share) {
   sketch.stage({s}, {a});
   sketch.stage({}, {t});  // could start at once: it must not wait for the first branch
   sketch.stage({t}, {b});
-  EXPECT_EQ(sketch.plan().places.size(), 2U);
+  EXPECT_EQ(sketch.plan().blocks.size(), 2U);
 }
 
 TEST(Plan, Sharing_never_makes_a_group_wait) {
@@ -124,10 +124,10 @@ TEST(Plan, Sharing_never_makes_a_group_wait) {
     const Plan plan = sketch.plan();
     Sketch placed = sketch;
     const std::size_t first = placed.graph.buffers.size();
-    for (const Place& place : plan.places) placed.buffer(Kind::own, static_cast<std::int64_t>(place.bytes));
+    for (const TemporaryBlock& block : plan.blocks) placed.buffer(Kind::own, static_cast<std::int64_t>(block.bytes));
     const auto move = [&](std::vector<Use>& uses) {
       for (Use& use : uses) {
-        if (plan.place_of[use.buffer]) use.buffer = first + *plan.place_of[use.buffer];
+        if (plan.block_of[use.buffer]) use.buffer = first + *plan.block_of[use.buffer];
       }
     };
     for (GraphStage& stage : placed.graph.stages) {
@@ -160,8 +160,8 @@ TEST(Plan, Reading_an_unwritten_temporary_is_a_problem_and_never_reading_one_a_w
   ASSERT_EQ(problems.size(), 1U);
   EXPECT_EQ(problems[0].stage, 0U);
   EXPECT_EQ(order_warnings(sketch.graph),
-            std::vector<std::string>({"stage 0 [s0]: nobody reads what it writes, temporary 1",
-                                      "stage 2 [s2]: nobody reads what it writes, temporary 0"}));
+            std::vector<std::string>({"stage 0 [s0]: its output, temporary 1, is never read",
+                                      "stage 2 [s2]: its output, temporary 0, is never read"}));
 }
 
 TEST(Plan, Parameters_are_put_in_at_any_depth) {
@@ -192,7 +192,7 @@ TEST(Plan, A_group_uses_no_more_buffers_than_the_device_takes) {
   const std::vector<Group> groups = groups_of(sketch.graph, {}, {.most_buffers = 6});
   EXPECT_EQ(groups.size(), 5U);
   for (const Group& group : groups) EXPECT_LE(group.inputs.size() + group.outputs.size(), 6U);
-  EXPECT_NE(groups.back().reason.find("the device takes 6 at once"), std::string::npos) << groups.back().reason;
+  EXPECT_NE(groups.back().reason.find("a launch on this device can use 6"), std::string::npos) << groups.back().reason;
 }
 
 // Stages of one kernel; each reads what the previous one wrote.
@@ -223,8 +223,8 @@ TEST(Plan, A_long_chain_is_several_groups_of_bounded_size) {
     EXPECT_EQ(groups.size(), (100 + most - 1) / most) << kernel;
     EXPECT_NE(groups.back().reason.find(reason), std::string::npos) << kernel << ": " << groups.back().reason;
   };
-  expect_groups("neg", 32, "a launch is no more than 32 stages");
-  expect_groups("gaussian_blur", 8, "no more than 8 stages that read around each point are one launch");
+  expect_groups("neg", 32, "a launch has at most 32 stages");
+  expect_groups("gaussian_blur", 8, "at most 8 stages that read neighbouring elements share a launch");
 }
 
 TEST(Plan, Similar_stages_are_analysed_once) {

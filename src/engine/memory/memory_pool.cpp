@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <bit>
 
-// A block that waits in the pool is nobody's: AddressSanitizer is told, so that a late access is reported.
+// Blocks in the pool belong to no buffer: they are poisoned for AddressSanitizer, so that it reports late accesses.
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #include <sanitizer/asan_interface.h>
@@ -15,7 +15,7 @@
 #endif
 #endif
 #ifdef TESSERA_ASAN
-// Where the host can address it: other addresses mean nothing to it.
+// Only for memory that the host can address.
 #define TESSERA_FORBID(address, size) \
   if (driver_.host_address(address) == (address)) __asan_poison_memory_region(address, size)
 #define TESSERA_ALLOW(address, size) \
@@ -43,17 +43,17 @@ MemoryPool::Block MemoryPool::allocate(DType dtype, const Shape& shape) {
   const std::size_t bytes = shape.size_bytes(dtype);
   Block block{.size = block_size(bytes), .requested = bytes};
   const std::scoped_lock lock(mutex_);
-  if (const auto kept = free_.find(block.size); kept != free_.end() && !kept->second.empty()) {
-    block.address = kept->second.back();
-    kept->second.pop_back();
+  if (const auto found = free_.find(block.size); found != free_.end() && !found->second.empty()) {
+    block.address = found->second.back();
+    found->second.pop_back();
     TESSERA_ALLOW(block.address, block.size);
   } else {
     const auto fits = [&](std::size_t taken) { return block.size <= limit_ && taken <= limit_ - block.size; };
-    const std::size_t by_buffers = reserved_ - kept_bytes();
-    if (!fits(by_buffers)) block.size = std::max<std::size_t>(bytes, 1);  // to the last byte of the limit
+    const std::size_t by_buffers = reserved_ - free_bytes();
+    if (!fits(by_buffers)) block.size = std::max<std::size_t>(bytes, 1);  // use the limit to the last byte
     if (!fits(by_buffers)) {
       throw Error(Errc::out_of_memory, core::text("no memory for ", to_string(dtype, shape), ": ", bytes,
-                                                  " bytes asked, ", in_use_, " in use, limit ", limit_));
+                                                  " bytes requested, ", in_use_, " in use, limit ", limit_));
     }
     if (!fits(reserved_)) trim_locked();
     const driver::Driver::Block fresh = take_from_device(block.size, dtype, shape);
@@ -72,10 +72,10 @@ driver::Driver::Block MemoryPool::take_from_device(std::size_t size, DType dtype
   try {
     driver::Driver::Block fresh = driver_.allocate(size);
     if (!fresh.address && trim_locked() + driver_.trim() != 0) fresh = driver_.allocate(size);
-    if (!fresh.address) throw Error(Errc::out_of_memory, "the device has no more");
+    if (!fresh.address) throw Error(Errc::out_of_memory, "the device has no memory left");
     return fresh;
   } catch (const Error& error) {
-    throw Error(error.code(), core::text("no memory for ", to_string(dtype, shape), ": ", size, " bytes asked, ",
+    throw Error(error.code(), core::text("no memory for ", to_string(dtype, shape), ": ", size, " bytes requested, ",
                                          in_use_, " in use: ", error.what()));
   }
 }
@@ -90,7 +90,7 @@ void MemoryPool::free(const Block& block) noexcept {
       TESSERA_FORBID(block.address, block.size);
       return;
     } catch (const std::bad_alloc&) {
-      // No room to remember it: the device takes it back.
+      // No memory to store its address: return it to the device.
     }
   }
   driver_.deallocate(block.address, block.size);
@@ -105,17 +105,17 @@ MemoryInfo MemoryPool::info() const {
 void MemoryPool::set_limit(std::size_t bytes) {
   const std::scoped_lock lock(mutex_);
   if (bytes < reserved_) {
-    const std::size_t by_buffers = reserved_ - kept_bytes();
+    const std::size_t by_buffers = reserved_ - free_bytes();
     if (bytes < by_buffers) {
       throw Error(Errc::invalid_argument, core::text("a memory limit of ", bytes, " bytes is below the ", by_buffers,
-                                                     " that live buffers take"));
+                                                     " that live buffers use"));
     }
     trim_locked();
   }
   limit_ = bytes;
 }
 
-std::size_t MemoryPool::kept_bytes() const noexcept {
+std::size_t MemoryPool::free_bytes() const noexcept {
   std::size_t bytes = 0;
   for (const auto& [size, blocks] : free_) bytes += size * blocks.size();
   return bytes;
@@ -127,17 +127,17 @@ std::size_t MemoryPool::trim() {
 }
 
 std::size_t MemoryPool::trim_locked() noexcept {
-  std::size_t given_back = 0;
+  std::size_t returned = 0;
   for (auto& [size, blocks] : free_) {
     for (std::byte* address : blocks) {
       TESSERA_ALLOW(address, size);
       driver_.deallocate(address, size);
-      given_back += size;
+      returned += size;
     }
     blocks.clear();
   }
-  reserved_ -= given_back;
-  return given_back;
+  reserved_ -= returned;
+  return returned;
 }
 
 }  // namespace tessera::detail::engine

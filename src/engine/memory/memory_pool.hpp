@@ -13,7 +13,7 @@
 
 namespace tessera::detail::engine {
 
-// The device's memory in blocks of a few sizes, kept for the next buffer when one is freed. Any thread.
+// The device's memory in blocks of a few sizes; freed blocks are reused. Any thread.
 class MemoryPool {
  public:
   MemoryPool(driver::Driver& driver, std::size_t limit) : driver_(driver), limit_(limit) {}
@@ -23,13 +23,13 @@ class MemoryPool {
 
   struct Block {
     std::byte* address = nullptr;
-    std::size_t size = 0;  // what it takes of the device
+    std::size_t size = 0;  // of device memory
     std::size_t requested = 0;
     bool is_zero = false;
   };
 
-  // For elements of this type and shape. Errc::out_of_memory beyond the limit, or if the device has no more; nothing
-  // has changed then.
+  // For elements of this type and shape. Errc::out_of_memory, and no change, if it would exceed the limit or the device
+  // has no memory left.
   Block allocate(DType dtype, const Shape& shape);
   void free(const Block& block) noexcept;
 
@@ -37,13 +37,13 @@ class MemoryPool {
   void set_limit(std::size_t bytes);
   std::size_t trim();
 
-  // The size of the block that serves so many bytes: eight steps a doubling, so that at most an eighth is wasted.
+  // The block size for this many bytes: eight steps per doubling, so that at most an eighth is wasted.
   static std::size_t block_size(std::size_t bytes) noexcept;
 
  private:
   // Under the mutex.
   std::size_t trim_locked() noexcept;
-  std::size_t kept_bytes() const noexcept;
+  std::size_t free_bytes() const noexcept;
   driver::Driver::Block take_from_device(std::size_t size, DType dtype, const Shape& shape);
 
   driver::Driver& driver_;

@@ -22,7 +22,7 @@ void drop(Storage& storage) noexcept {
 
 bool try_free(Storage& storage) noexcept {
   if (storage.is_freed.exchange(true)) return false;
-  storage.refs.fetch_add(1, std::memory_order_relaxed);  // the release's
+  storage.refs.fetch_add(1, std::memory_order_relaxed);  // for the release
   release_in_order(storage);
   return true;
 }
@@ -31,7 +31,7 @@ void release(View* view) noexcept {
   if (view->refs.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
   Storage& storage = *view->storage;
   delete view;
-  // The last view frees the memory, unless free() has.
+  // The last view frees the memory, unless free() has done so.
   if (storage.views.fetch_sub(1, std::memory_order_acq_rel) == 1) try_free(storage);
   drop(storage);
 }

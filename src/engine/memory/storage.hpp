@@ -16,12 +16,12 @@
 
 namespace tessera::detail::engine {
 
-// A buffer's memory, shared by all its views. Lives as long as a view of it and the work that releases the memory.
-// Works point at it without counting references: the release is ordered after all of them.
+// A buffer's memory, shared by all its views. Lives until the last view is gone and the memory has been released. Work
+// items point at it without counting references: the release is ordered after all of them.
 struct Storage : core::Pooled<Storage> {
   Storage(DeviceState& on, const MemoryPool::Block& memory) : device(&on), block(memory) {}
-  // A placeholder without memory: a pipeline's temporary or slot. It counts as freed, so that using it elsewhere is
-  // refused where freed buffers are; unusable() says which it is.
+  // A placeholder without memory: a pipeline's temporary or slot. It counts as freed, so that the checks for freed
+  // buffers refuse it elsewhere; unusable() explains which it is.
   Storage(DeviceState& on, std::string what) : device(&on), block(), placeholder(std::move(what)), is_freed(true) {}
 
   const Ref<DeviceState> device;
@@ -31,14 +31,13 @@ struct Storage : core::Pooled<Storage> {
   std::atomic<std::uint32_t> views{1};
   std::atomic<bool> is_freed{false};  // by free(), or with the last view
 
-  // Why the contents are invalid; null if they are valid. Part of the contents: whoever may read or write those may
-  // read or write this.
+  // Why the contents are invalid; null if they are valid. Part of the contents, and accessed under the same rules.
   core::FailurePtr poison;
 
   alignas(64) Hazards hazards;  // under the device's order lock
 };
 
-// A shape and type of a storage: what a Buffer points at.
+// A storage seen with one shape and type: what a Buffer points at.
 struct View : core::Pooled<View> {
   View(Storage& of, const Shape& with_shape, DType with_dtype)
       : shape(with_shape), dtype(with_dtype), bytes(shape.size_bytes(dtype)), storage(&of) {}
@@ -50,7 +49,7 @@ struct View : core::Pooled<View> {
   Storage* const storage;
 };
 
-// Frees the memory once all that uses it has finished; false if it had been freed before.
+// Frees the memory once everything that uses it has finished; false if it has already been freed.
 bool try_free(Storage& storage) noexcept;
 // Returns the memory to the pool and drops a reference to the storage.
 void release_memory(Storage& storage) noexcept;

@@ -11,12 +11,12 @@
 
 namespace tessera::detail::engine {
 
-// The on_complete callbacks of a device: how many have not returned, and what was thrown by those that have. Any
-// thread.
+// Counts the on_complete callbacks of a device that have not returned, and stores the exceptions of those that threw.
+// Any thread.
 class Callbacks {
  public:
-  // Counts a callback that is to be called; the result is for end(). Callbacks are counted in two generations that take
-  // turns, so that whoever waits for those there are is not held up by those that come meanwhile.
+  // Counts a callback that will be called; pass the result to end(). Callbacks are counted in two alternating
+  // generations, so that a thread that waits for the existing ones is not held up by new ones.
   unsigned begin() noexcept {
     const unsigned generation = generation_.load() % 2;
     ++counts_[generation];
@@ -25,7 +25,7 @@ class Callbacks {
   void end(unsigned generation) noexcept {
     if (--counts_[generation] == 0) counts_[generation].notify_all();
   }
-  // Blocks until those that were counted before have ended.
+  // Blocks until all callbacks that were counted before have returned.
   void wait();
 
   // An exception left a callback: the next synchronize() throws it.
@@ -34,7 +34,7 @@ class Callbacks {
   std::exception_ptr take_failure() noexcept;
 
  private:
-  std::mutex mutex_;  // of those who wait
+  std::mutex mutex_;  // one waiter at a time
   std::atomic<unsigned> generation_{0};
   std::array<std::atomic<std::uint32_t>, 2> counts_{};
   core::SpinLock failures_lock_;

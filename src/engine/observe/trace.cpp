@@ -22,7 +22,7 @@ namespace detail::engine {
 
 namespace {
 
-// What this thread is called, and its number in traces.
+// A thread's name and number in traces.
 struct ThreadName {
   std::string name;
   unsigned number = 0;
@@ -45,7 +45,7 @@ double microseconds(TraceRecord::Clock::duration duration) {
   return std::chrono::duration<double, std::micro>(duration).count();
 }
 
-// Kernel names may be the user's.
+// Escapes, since kernel names may come from the user.
 std::string json_string(std::string_view text) {
   constexpr std::string_view digits = "0123456789abcdef";
   std::string quoted = "\"";
@@ -62,7 +62,7 @@ std::string json_string(std::string_view text) {
   return quoted + '"';
 }
 
-// Notes the commands and writes the file. One for the process.
+// Collects events and writes the file. One per process.
 class Recorder {
  public:
   static Recorder& instance() {
@@ -88,7 +88,7 @@ class Recorder {
 
   void stop() {
     const std::scoped_lock lock(mutex_);
-    if (!close()) throw Error(Errc::io_error, core::text("the trace file ", file_, " could not be written whole"));
+    if (!close()) throw Error(Errc::io_error, core::text("the trace file ", file_, " could not be written completely"));
   }
 
   void add(TraceRecord record, const TraceEvent& event) {
@@ -104,7 +104,7 @@ class Recorder {
   }
 
  private:
-  // Kept as it is until there are many: formatting takes ten times as long as noting.
+  // Stored unformatted until there are many: formatting takes ten times as long as storing.
   struct Entry {
     TraceRecord record;
     TraceEvent event;
@@ -113,7 +113,7 @@ class Recorder {
   };
   static constexpr std::size_t most_entries = 65'536;
 
-  // All below: under the mutex.
+  // Everything below is called under the mutex.
 
   void write_entries() {
     for (const Entry& entry : entries_) write(entry);
@@ -211,7 +211,7 @@ void start_trace_from_environment() {
     std::atexit([] {
       try {
         trace::stop();
-      } catch (const Error& error) {  // nobody is left to throw it to
+      } catch (const Error& error) {  // there is no caller left to throw it to
         std::cerr << "TESSERA_TRACE: " << error.what() << '\n';
       }
     });

@@ -17,7 +17,7 @@ struct TraceRecord {
 
   Clock::time_point queued;
   Clock::time_point started;
-  unsigned thread = 0;  // who started it
+  unsigned thread = 0;  // that started it
   std::string thread_name;
   std::vector<CommandId> waited_for;
 };
@@ -25,13 +25,13 @@ struct TraceRecord {
 // What else is known when it has finished.
 struct TraceEvent {
   unsigned device;
-  CommandId id;  // 0: no command, but a read, write, map or free
+  CommandId id;  // 0: not a command, but a read, write, map or free
   std::string_view name;
   std::int64_t bytes;
-  Status status;  // running: not the command has finished, but a thread that helped with its pieces
+  Status status;  // running: a thread finished helping with pieces of the command
 };
 
-// Null while there is no trace.
+// begin_trace_record() returns null while no trace is on.
 extern std::atomic<bool> trace_is_on;
 std::unique_ptr<TraceRecord> make_trace_record();
 inline std::unique_ptr<TraceRecord> begin_trace_record() {
@@ -41,10 +41,10 @@ inline std::unique_ptr<TraceRecord> begin_trace_record() {
 void trace_start(TraceRecord& record);
 void trace_end(TraceRecord& record, const TraceEvent& event);
 
-// Begins the trace that TESSERA_TRACE asks for, once; called when a device is made.
+// Starts the trace that TESSERA_TRACE requests, once; called when a device is made.
 void start_trace_from_environment();
 
-// What this thread is called in traces: "worker 1". Others are "thread 1", …
+// Names this thread in traces: "worker 1". Others are "thread 1", …
 void name_thread(const char* kind, unsigned number);
 
 }  // namespace tessera::detail::engine

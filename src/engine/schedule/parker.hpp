@@ -11,10 +11,10 @@
 
 namespace tessera::detail::engine {
 
-// Where one thread sleeps until another wakes it. A wake-up that comes first is kept.
+// Lets one thread sleep until another wakes it. A wake-up that comes before sleep() is not lost.
 //
-// By futex where there is one: a condition variable costs one more system call a wake-up (its mutex counts as
-// contended afterwards), std::atomic::wait yields before it sleeps.
+// Uses a futex where there is one: a condition variable costs one more system call per wake-up (its mutex is contended
+// afterwards), and std::atomic::wait yields before it sleeps.
 class Parker {
  public:
   void sleep() noexcept {

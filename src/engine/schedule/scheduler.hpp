@@ -10,47 +10,47 @@
 
 namespace tessera::detail::engine {
 
-// The cost of user code, which may take any time: nobody who waits for something else runs it.
+// The cost of user code, which may take any time: a thread that waits for something else does not run it.
 inline constexpr std::uint64_t unknown_cost = 1'000'000'000;
 
-// Decides which ready work runs next, and on which thread. Any thread may call any member.
+// Decides which ready work item runs next, and on which thread. Any thread may call any member.
 class Scheduler {
  public:
   virtual ~Scheduler() = default;
 
-  // Takes a ready work, which will be executed sometime.
+  // Takes a ready item, to be executed at some time.
   virtual void push(Work& work) = 0;
-  // Takes it out again: false if a thread has it already.
+  // Removes it again; false if a thread has already taken it.
   virtual bool take_back(Work& work) = 0;
   // Whether the thread that made `work` ready may execute it next, without push.
   virtual bool may_continue_with(const Work& work) = 0;
 
-  // A running work has pieces for so many other threads; withdraw ends the offer.
+  // Offers pieces of a running item to up to this many other threads; withdraw ends the offer.
   virtual void share(Work& work, std::int64_t helpers) = 0;
   virtual void withdraw(Work& work) = 0;
 
-  // Called by a thread that waits for `target`: executes what brings its end nearer, as long as that is better than
-  // sleeping. Returns when the target is settled or the thread should sleep: until when, at most `until`.
+  // Called by a thread that waits for `target`: executes items that bring its end nearer, as long as that beats
+  // sleeping. Returns once the target is settled or the thread should sleep; the result is how long, at most `until`.
   virtual Clock::time_point help(Work& target, Clock::time_point until) = 0;
-  // Whether this thread must not just sleep while it waits, since nobody else might run what it waits for.
+  // Whether this thread must help while it waits, since no other thread might run what it waits for.
   virtual bool must_help() const = 0;
-  // Executes one ready work on this thread, if there is one.
+  // Executes one ready item on this thread, if there is one.
   virtual bool run_one() = 0;
   // Called by poll().
   virtual void polled() {}
 
-  // Whether a call may run on the calling thread although that is no worker.
+  // Whether work may run on the calling thread although it is not a worker.
   virtual bool may_use_caller() const = 0;
 
-  // Before user code, which may take any time, on a thread of the scheduler.
+  // Called on a scheduler thread before user code, which may take any time.
   virtual void before_user_code() {}
 
   virtual PowerLevel power_level() const = 0;
   virtual void set_power_level(PowerLevel level) = 0;
-  // The user has no Device handle of it any more.
+  // The last Device handle is gone.
   virtual void last_handle_dropped() {}
 
-  // No more work will come; the threads end. Called by the device's destructor, perhaps on one of those threads.
+  // Ends the threads: there will be no more work. Called by the device's destructor, perhaps on one of those threads.
   virtual void stop() = 0;
 };
 

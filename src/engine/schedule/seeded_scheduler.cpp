@@ -17,20 +17,20 @@ namespace {
 
 thread_local const void* this_pool = nullptr;
 
-// The scheduler of simulated devices: any ready work may be next, the seed decides. See simulation.hpp.
+// The scheduler of simulated devices: a seeded random generator picks the next ready item. See simulation.hpp.
 class SeededScheduler final : public Scheduler, public std::enable_shared_from_this<SeededScheduler> {
  public:
   explicit SeededScheduler(const SimulationOptions& options) : random_(options.seed), workers_(options.workers) {}
 
   void push(Work& work) override {
-    const Ref<DeviceState> device = work.device;  // the work may be gone the moment it is in the list
+    const Ref<DeviceState> device = work.device;  // the item may be gone as soon as it is in the list
     {
       const std::scoped_lock lock(mutex_);
       if (threads_.size() < workers_) start();
       ready_.push_back(&work);
     }
     changed_.notify_one();
-    // Nobody may be left who could run it.
+    // There may be no thread left to run it.
     if (device->handles == 0) last_handle_dropped();
   }
   bool take_back(Work& work) override {
@@ -46,7 +46,7 @@ class SeededScheduler final : public Scheduler, public std::enable_shared_from_t
     while (!target.is_settled()) {
       if (Clock::now() >= until || !run_one()) break;
     }
-    // Another thread may hold what is missing; it will not come back here to tell.
+    // Another thread may be running what is missing, and it will not notify this one.
     return std::min(until, Clock::now() + std::chrono::microseconds(200));
   }
   bool must_help() const override { return workers_ == 0 || this_pool == this; }
@@ -65,7 +65,7 @@ class SeededScheduler final : public Scheduler, public std::enable_shared_from_t
   }
   bool may_use_caller() const override { return false; }
   PowerLevel power_level() const override { return level_; }
-  // Without effect: any order is allowed already, and the threads stand for nothing.
+  // No effect: any order is allowed already, and the threads do not model real cores.
   void set_power_level(PowerLevel level) override { level_ = level; }
 
   void last_handle_dropped() override {
@@ -113,7 +113,7 @@ class SeededScheduler final : public Scheduler, public std::enable_shared_from_t
     while (true) {
       changed_.wait(lock, [this] { return stopping_ || !ready_.empty(); });
       if (ready_.empty()) return;
-      // Sometimes others come first, or more gets ready to choose from.
+      // Sometimes let another thread go first, or more items become ready.
       if (random_.below(4) == 0) {
         lock.unlock();
         std::this_thread::yield();

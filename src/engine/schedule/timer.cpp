@@ -20,7 +20,7 @@ Timer::Key Timer::at(Clock::time_point time, std::function<void()> call) {
 }
 
 void Timer::remove(const Key& key) {
-  std::map<Key, std::function<void()>>::node_type removed;  // what it holds goes after the lock
+  std::map<Key, std::function<void()>>::node_type removed;  // destroyed after the lock is released
   const std::scoped_lock lock(mutex_);
   removed = calls_.extract(key);
 }
@@ -31,7 +31,7 @@ void Timer::start() {
 }
 
 void Timer::run() {
-  constexpr unsigned most_idle = 2;  // one keeps the time, one is back from a call
+  constexpr unsigned most_idle = 2;  // one waits, one has just returned from a call
   std::unique_lock lock(mutex_);
   while (true) {
     if (calls_.empty()) {
@@ -44,7 +44,7 @@ void Timer::run() {
       if (--idle_ == 0) start();
       lock.unlock();
       call();
-      call = nullptr;  // what it holds may be dropped with other locks
+      call = nullptr;  // destroyed without the lock: its captures may take other locks
       lock.lock();
       if (idle_ >= most_idle) return;
       ++idle_;

@@ -13,17 +13,17 @@
 namespace tessera::detail::engine {
 
 // Calls functions at given times: the deadlines and delays of the process. Its thread starts with the first of them and
-// sleeps in between. A function may run user code, which may take any time and wait for other timers: meanwhile another
-// thread keeps the time.
+// sleeps in between. A function may run user code, which may take any time and wait for other timers, so meanwhile
+// another thread takes over.
 class Timer {
  public:
   static Timer& instance();
 
-  using Key = std::pair<Clock::time_point, std::uint64_t>;  // the time, and a number that tells calls apart
+  using Key = std::pair<Clock::time_point, std::uint64_t>;  // the time, and a number that makes the key unique
 
   // The function must not throw.
   Key at(Clock::time_point time, std::function<void()> call);
-  // Does nothing if it has been called, or is being called.
+  // Does nothing if the function has been called or is being called.
   void remove(const Key& key);
 
  private:
@@ -34,10 +34,10 @@ class Timer {
   std::condition_variable changed_;
   std::map<Key, std::function<void()>> calls_;
   std::uint64_t last_number_ = 0;
-  unsigned idle_ = 0;  // threads that keep the time
+  unsigned idle_ = 0;  // threads that wait for the next call
 };
 
-// A time beyond the clock's end never comes.
+// Saturates at the clock's maximum, a time that never comes.
 Clock::time_point from_now(std::chrono::nanoseconds time);
 
 }  // namespace tessera::detail::engine

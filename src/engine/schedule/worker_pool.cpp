@@ -21,21 +21,21 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
-// An idle worker looks for work this long before it sleeps: about what falling asleep and waking up costs (4 to 10 µs
-// here), twice.
+// An idle worker looks for work this long before it sleeps: about twice the cost of falling asleep and waking up (4 to
+// 10 µs here).
 constexpr auto search_time = microseconds(20);
 // A waiting thread sleeps after this long without anything to help with.
 constexpr auto help_time = microseconds(10);
-// Work in flight that is worth another worker, in nanoseconds: about what waking one costs.
+// The amount of work in flight that is worth another worker, in nanoseconds: about the cost of waking one.
 constexpr std::uint64_t worth_waking = 5'000;
-// A waiting thread takes on other commands than its own up to this size, so that it returns soon after its own ends.
+// A waiting thread helps with other commands up to this size, so that it returns soon after its own command finishes.
 constexpr std::uint64_t small_enough_to_help = 20'000;
-// Waits in callbacks nest: so deep a worker takes on others' commands with callbacks only when nothing else has helped
-// for a while, since each may wait on top of it.
-constexpr int deepest = 32;
-constexpr int most_stalls = 25;  // times 200 µs
+// Waits in callbacks nest. At this depth a worker helps with commands that have callbacks only after nothing else has
+// helped for a while, since each callback may wait in turn.
+constexpr int most_depth = 32;
+constexpr int most_stalls = 25;  // of 200 µs each
 
-// A doubly linked list through the nodes.
+// An intrusive doubly linked list of work items.
 class List {
  public:
   bool empty() const noexcept { return !first_; }
@@ -68,13 +68,13 @@ struct Worker {
 };
 
 thread_local Worker* this_worker = nullptr;
-// What this thread waits for while it helps, if it is no worker.
+// What this thread waits for while it helps, if it is not a worker.
 thread_local const Work* this_target = nullptr;
 thread_local int this_depth = 0;
 thread_local int this_stalls = 0;
 
-// The workers of the process's processor: one queue a priority, first come first served. At most one idle worker looks
-// for work at a time, the others sleep; it wakes another when it finds more than it can do itself.
+// The workers of a device: one first-come-first-served queue per priority. At most one idle worker looks for work at a
+// time while the others sleep; it wakes another one when it finds more than it can do itself.
 class WorkerPool final : public Scheduler, public std::enable_shared_from_this<WorkerPool> {
  public:
   explicit WorkerPool(unsigned workers) : limit_(workers) {
@@ -110,14 +110,14 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
   }
 
   bool may_continue_with(const Work& work) override {
-    // A thread of the user's goes on only while that is what it waits for: it must not be kept.
+    // A user's thread continues only while it waits anyway: it must not be held up.
     if (!is_on_worker() && (!this_target || this_target->is_settled() || work.cost > small_enough_to_help))
       return false;
     if (!is_on_worker() && work.is_observed()) return false;
     if (work.priority == Priority::low) return false;  // push() may have to hold it
-    // The pool must know of a long one, so that others are woken for what comes meanwhile.
+    // The pool must know about a long item, so that it wakes others for work that arrives meanwhile.
     if (is_on_worker() && work.cost >= worth_waking && this_worker->running < worth_waking) return false;
-    // A hint is enough: a command of a higher priority that comes this instant waits for one command.
+    // A hint is enough: a command of higher priority that arrives right now waits for one command.
     for (std::size_t p = 0; p < static_cast<std::size_t>(work.priority); ++p) {
       if (waiting_[p].load(std::memory_order_relaxed) != 0) return false;
     }
@@ -127,8 +127,8 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
   void share(Work& work, std::int64_t helpers) override {
     std::call_once(started_, [this] { start(); });
     std::unique_lock lock(lock_);
-    // The caller works too, on a core of its own: with a helper for each core the threads took turns, and one call in
-    // ten over 1 MiB took twice as long as the others.
+    // The caller works too, on a core of its own: with one helper per core the threads competed for cores, and one call
+    // in ten over 1 MiB took twice as long as the others.
     const std::int64_t others = static_cast<std::int64_t>(limit_) - 1;
     work.scheduled.helpers_wanted = static_cast<unsigned>(std::clamp<std::int64_t>(others, 0, helpers));
     if (work.scheduled.helpers_wanted == 0) return;
@@ -144,7 +144,7 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
   }
 
   Clock::time_point help(Work& target, Clock::time_point until) override {
-    // On a worker, sleeping could leave nobody to run the target: it takes on anything, and looks again soon.
+    // If a worker slept, there might be no thread left to run the target: it runs anything, and sleeps only briefly.
     const bool on_worker = is_on_worker();
     if (!on_worker && !may_use_caller()) return until;
     Clock::time_point end = Clock::now() + help_time;
@@ -217,7 +217,7 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
           if (Worker* worker = unhold(*work)) woken.push_back(worker);
         }
       }
-      // Everybody looks at the new limit; who is beyond it goes back to sleep.
+      // Every worker checks the new limit; those beyond it go back to sleep.
       woken.insert(woken.end(), asleep_.begin(), asleep_.end());
       asleep_.clear();
     }
@@ -234,7 +234,7 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
       if (!worker->thread.joinable()) continue;
       worker->parker.wake_up();
       if (worker->thread.get_id() == std::this_thread::get_id()) {
-        worker->thread.detach();  // it ends by itself when it comes home, and keeps the pool until then
+        worker->thread.detach();  // it ends when this call returns, and keeps the pool alive until then
       } else {
         worker->thread.join();
       }
@@ -296,9 +296,9 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
     lock.lock();
   }
 
-  // Whether this worker runs on the core of the thread that gave work last: as long as it looks for more, that thread
-  // cannot give any.
-  bool is_in_the_way() const noexcept { return sched_getcpu() == giver_core_.load(std::memory_order_relaxed); }
+  // Whether this worker runs on the core of the thread that submitted last: while it looks for work there, that thread
+  // cannot submit any.
+  bool is_in_the_way() const noexcept { return sched_getcpu() == submitter_core_.load(std::memory_order_relaxed); }
 
   bool has_work() const noexcept {
     for (const auto& waiting : waiting_) {
@@ -307,10 +307,10 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
     return stopping_.load(std::memory_order_relaxed);
   }
 
-  // All below: under the lock.
+  // Everything below is called under the lock.
 
   Worker* enqueue(Work& work) {
-    if (!is_on_worker()) giver_core_.store(sched_getcpu(), std::memory_order_relaxed);
+    if (!is_on_worker()) submitter_core_.store(sched_getcpu(), std::memory_order_relaxed);
     const auto p = static_cast<std::size_t>(work.priority);
     ready_[p].push_back(work);
     waiting_[p].store(waiting_[p].load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -334,7 +334,7 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
     return nullptr;
   }
 
-  // Takes a work off the queue for the calling thread: to execute it, or (true) to help with a running one.
+  // Takes an item from the queue for the calling thread: to execute it, or (true) to help with it while it runs.
   bool take(Work& work) {
     if (work.scheduled.helpers_wanted == 0) {
       dequeue(work);
@@ -345,12 +345,12 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
     return true;
   }
 
-  // A sleeping worker, if there is work for it that nobody looks for and that is worth its waking.
+  // A sleeping worker, if there is work for it that no other worker is looking for and that is worth waking it.
   Worker* worker_to_wake() {
     if (asleep_.empty() || searching_ != 0 || !has_work()) return nullptr;
     if (asleep_.size() < workers_.size() && queued_cost_ + running_cost_ < worth_waking) return nullptr;
-    // The one that fell asleep last, but rather one whose core is not this thread's: there it would take this
-    // thread's place instead of running beside it.
+    // The one that fell asleep last, but preferably one that slept on another core than this thread's: on this core it
+    // would preempt this thread instead of running beside it.
     const int here = sched_getcpu();
     auto chosen = asleep_.end();
     for (auto it = asleep_.begin(); it != asleep_.end(); ++it) {
@@ -368,15 +368,15 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
     worker.running = cost;
   }
 
-  // Executes the target if it is in the queue, else something small before it. `anything`: of any size. `is_timed`: the
-  // caller must be back at some time.
+  // Executes the target if it is in the queue, else a small item ahead of it. `anything`: of any size. `is_timed`: the
+  // caller has set a timeout.
   bool run_for(Work& target, bool anything, bool is_timed) {
     if (!has_work()) return false;
     std::unique_lock lock(lock_);
     Work* work = target.scheduled.where == Work::Scheduled::Where::ready ? &target : next();
     if (!work) return false;
     if (work == &target) {
-      // Who has set a time must not be kept by a long one, or by one that has to be compiled.
+      // A caller with a timeout must not be held up by a long item, or by one that has to be compiled.
       if (!anything && is_timed && work->cost > small_enough_to_help) return false;
     } else {
       if (anything ? is_too_deep_for(*work) : !may_help_with(*work, target)) return false;
@@ -385,15 +385,16 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
     return true;
   }
 
-  // A thread of the user's returns soon after its own command ends, and runs nobody else's callbacks.
+  // A user's thread returns soon after its own command finishes, and runs no callbacks of other commands.
   static bool may_help_with(const Work& work, const Work& target) noexcept {
     return work.cost <= small_enough_to_help && work.priority <= target.priority && !work.is_observed();
   }
 
-  // What runs code of the user's, which may wait: callbacks at its end, or as work of their own behind a GPU's command.
+  // Whether an item may run user code that waits: callbacks at its end, or callbacks of a GPU command as an item of
+  // their own.
   static bool is_too_deep_for(const Work& work) noexcept {
     const bool may_wait = work.is_observed() || work.kind == Work::Kind::host;
-    return this_depth >= deepest && may_wait && this_stalls < most_stalls;
+    return this_depth >= most_depth && may_wait && this_stalls < most_stalls;
   }
 
   void run_nested(Work& work, const Work* target, std::unique_lock<core::SpinLock>& lock) {
@@ -434,8 +435,8 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
 
   core::SpinLock lock_;
   std::array<List, 3> ready_;
-  std::array<std::atomic<std::uint32_t>, 3> waiting_{};  // the lengths of ready_, for those who look without the lock
-  List held_;                                            // low-priority nodes that the power level delays
+  std::array<std::atomic<std::uint32_t>, 3> waiting_{};  // the lengths of ready_, to be read without the lock
+  List held_;                                            // low-priority items that the power level delays
   std::vector<Worker*> asleep_;
   unsigned searching_ = 0;
   unsigned limit_;
@@ -443,7 +444,7 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
   std::uint64_t running_cost_ = 0;
   std::atomic<PowerLevel> level_{PowerLevel::nominal};
   std::atomic<bool> stopping_{false};
-  std::atomic<int> giver_core_{-1};
+  std::atomic<int> submitter_core_{-1};
 };
 
 }  // namespace

@@ -172,7 +172,7 @@ TEST_F(DeviceFaults, Out_of_memory_is_reported_and_temporary) {
   const Buffer x = device().zeros(shape), z = device().zeros(shape);
   api->is_full = true;
   const MemoryInfo before = device().memory();
-  expect_error(Errc::out_of_memory, "the device has no more", [&] { device().zeros({100'000}); });
+  expect_error(Errc::out_of_memory, "the device has no memory left", [&] { device().zeros({100'000}); });
   expect_error(Errc::out_of_memory, "no memory for f32[100000]",
                [&] { full<float>({100'000}, 1).on(device()).to_host().sync(); });
   expect_same(device().memory(), before);

@@ -33,7 +33,7 @@ class Memory : public testing::Test {
 
   void expect_refused(std::size_t count) const {
     const MemoryInfo before = device.memory();
-    const std::string what = "u8[" + std::to_string(count) + "]: " + std::to_string(count) + " bytes asked";
+    const std::string what = "u8[" + std::to_string(count) + "]: " + std::to_string(count) + " bytes requested";
     expect_error(Errc::out_of_memory, what, [&] { bytes(count); });
     expect_same(device.memory(), before);
   }
