@@ -329,11 +329,11 @@ ir::Program traced(const test::Dims& output, const std::function<void()>& body) 
   return test::Interpreted().input<float>({7, 5}, std::vector<float>(35)).program<float>(output, body);
 }
 
-TEST(InParts, What_can_be_done_in_parts) {
+TEST(SplitReduction, What_can_be_split) {
   const auto x = [] { return Input(0).load({Output().tile_dim(0), Input(0).dim(1)}, {0, 0}); };
   const auto can = [&](const test::Dims& output, const std::function<void()>& body) {
     const ir::Program program = traced(output, body);
-    const auto found = compile::in_parts(program);
+    const auto found = compile::split_reduction(program);
     if (!found) return 0;
     for (const ir::Program& partial : found->partial) ir::verify(partial);
     ir::verify(found->finish);
@@ -354,7 +354,7 @@ TEST(InParts, What_can_be_done_in_parts) {
             0);
 }
 
-TEST(InParts, Only_where_there_is_much_to_reduce_to_few) {
+TEST(SplitReduction, Only_where_there_is_much_to_reduce_to_few) {
   const auto driver = driver::make_cpu_driver();
   const ir::Program program =
       traced({7, 1}, [] { Output().store(reduce_sum(tile::load_lines(Input(0), Output(), 1), 1)); });
