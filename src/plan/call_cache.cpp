@@ -210,7 +210,8 @@ std::shared_ptr<const CallCache::Known> CallCache::plan(const Call& call) {
   if (!call.tile.empty() && lowering.is_unknown && program_of(call, lowering).sees_tiles) {
     lowering.tile.assign(call.tile.begin(), call.tile.end());
   }
-  if (!lowering.tile.empty()) lowering.is_pointwise = lowering.is_unknown = false;  // the caller's tiles have the call's axes
+  if (!lowering.tile.empty())
+    lowering.is_pointwise = lowering.is_unknown = false;  // the caller's tiles have the call's axes
   if (lowering.is_pointwise) kernels::merge_axes(lowering.shapes);
   const CallProgram& program = program_of(call, lowering);
   check_same_extents(call, lowering.shapes, program.same_extents);
