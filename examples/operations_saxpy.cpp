@@ -1,5 +1,7 @@
 // SAXPY with operations: the scalar is passed in the position of the kernel's parameter, and the host is free
-// meanwhile. Expect: ^z\[0\] = 5, z\[1\] = 8, z\[999\] = 3002, meanwhile the primes below 20000: 2262
+// meanwhile.
+//
+// Expect: ^z\[0\] = 5, z\[1\] = 8, z\[999\] = 3002, meanwhile the primes below 20000: 2262
 #include <tessera/tessera.hpp>
 
 #include <iostream>

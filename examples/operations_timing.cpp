@@ -1,6 +1,7 @@
 // The same work twice: first the host and the device work in turn, then both at once. The device has about as much to
-// do as the host, so overlapping takes half the time at best, and more if they share cores. Expect: sync: +[0-9.]+
-// ms.*async: +[0-9.]+ ms.*ratio [0-9.]+.*the results are the same
+// do as the host, so overlapping takes half the time at best, and more if they share cores.
+//
+// Expect: sync: +[0-9.]+ ms.*async: +[0-9.]+ ms.*ratio [0-9.]+.*the results are the same
 #include <tessera/tessera.hpp>
 
 #include <chrono>

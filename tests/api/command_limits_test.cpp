@@ -23,7 +23,7 @@ class OldCommands : public testing::Test {
     for (std::size_t i = 0; i < count; ++i) device.run("copy", {in}, out);
   }
   void expect_forgotten(CommandId id) const {
-    const std::string words = "command " + std::to_string(id) + " ended more than 65536 commands ago";
+    const std::string words = "command " + std::to_string(id) + " finished more than 65536 commands ago";
     expect_error(Errc::unknown_command, words, [&] { device.poll(id); });
     expect_error(Errc::unknown_command, words, [&] { device.wait(id); });
     expect_error(Errc::unknown_command, words, [&] { device.cancel(id); });
