@@ -133,7 +133,7 @@ Device Device::simulated(const SimulationOptions& options) {
   return Access::make<Device>(Ref<DeviceState>::adopt(state));
 }
 
-Device::Device(Ref<DeviceState> state) noexcept : ref_(std::move(state)) { ++ref_->handles; }
+Device::Device(Ref<DeviceState> ref) noexcept : ref_(std::move(ref)) { ++ref_->handles; }
 Device::Device(const Device& other) noexcept : Device(other.ref_) {}
 Device& Device::operator=(const Device& other) noexcept {
   Device copy(other);

@@ -173,7 +173,9 @@ std::shared_ptr<void> Attachments::get(Key key) const {
 std::shared_ptr<void> Attachments::put(Key key, std::shared_ptr<void> made) {
   const std::scoped_lock lock(lock_);
   if (handles_ == 0) return nullptr;
-  return objects_.try_emplace(key, std::move(made)).first->second;
+  std::shared_ptr<void>& kept = objects_[key];
+  if (!kept) kept = std::move(made);
+  return kept;
 }
 
 void Attachments::drop() {

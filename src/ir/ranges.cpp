@@ -71,7 +71,7 @@ Range bitwise(Code code, const Range& a, const Range& b) {
   }
   // As many bits as the longest of the four numbers has; a negative number has those of its complement.
   const auto bits_of_number = [](std::int64_t number) {
-    return std::bit_width(static_cast<std::uint64_t>(number < 0 ? ~number : number));
+    return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(number < 0 ? ~number : number)));
   };
   const int bits =
       std::max({bits_of_number(a.low), bits_of_number(a.high), bits_of_number(b.low), bits_of_number(b.high)});

@@ -25,7 +25,7 @@ class CallRecorder {
   void close() noexcept;
 
   TensorHandle make(const Shape& shape, DType dtype);
-  void add(const KernelInvocation& call);
+  void add(const KernelInvocation& invocation);
 
   // Submits everything if the recorded calls would pin too much memory after allocating this many bytes.
   void reserve(std::size_t bytes);

@@ -51,7 +51,7 @@ void RunState::watch(const Ref<engine::Work>& command, bool is_foreign) {
     }
     auto watcher = std::make_unique<CommandWatcher>(shared_from_this(), number);
     if (command->add_observer(*watcher)) {
-      static_cast<void>(watcher.release());  // it deletes itself
+      [[maybe_unused]] const CommandWatcher* deletes_itself = watcher.release();
       changed_.notify_all();
       return;
     }

@@ -74,9 +74,9 @@ class CallCache {
 
   const CallProgram& resolve_known(const kernels::Call& call, driver::Launch& launch);
   std::shared_ptr<const Known> plan(const kernels::Call& call);
-  const CallProgram& program_of(const kernels::Call& call, const kernels::Lowering& plan);
-  std::unique_ptr<CallProgram> make_program(const kernels::Call& call, const kernels::Lowering& plan);
-  void note_ready(const kernels::Call& call, const kernels::Lowering& plan, const CallProgram& program);
+  const CallProgram& program_of(const kernels::Call& call, const kernels::Lowering& lowering);
+  std::unique_ptr<CallProgram> make_program(const kernels::Call& call, const kernels::Lowering& lowering);
+  void note_ready(const kernels::Call& call, const kernels::Lowering& lowering, const CallProgram& program);
 
   driver::Driver& driver_;
   std::array<std::atomic<Block*>, blocks> ready_{};

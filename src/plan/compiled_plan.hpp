@@ -53,7 +53,7 @@ struct Compiler {
 
 // Compiles a graph for these values of its parameters. Throws everything that is wrong as one Error, together with the
 // problems that are known already.
-void compile(const Compiler& compiler, Graph graph, const std::vector<Value>& values, bool fuse,
+void compile(const Compiler& compiler, Graph of, const std::vector<Value>& values, bool fuse,
              std::vector<Problem> problems, CompiledPlan& plan);
 
 // The scalars of a plan's groups for these parameter values; nothing if the values change more than scalars.

@@ -71,7 +71,7 @@ class StageFuser {
     bool recomputes_halo = false;
   };
 
-  FusedStages single(std::size_t stage, const Views& views);
+  FusedStages single(std::size_t number, const Views& views);
   std::shared_ptr<const ir::Program> program_of(const GraphStage& stage, const StageCall& call,
                                                 const kernels::Lowering& plan);
   FusedStages rebuilt(const std::vector<std::size_t>& stages, const Views& views);

@@ -141,9 +141,10 @@ Printer::Partial Printer::reduced_share(Id id, const Point& point, const std::st
 // Combines the partial results of a workgroup, whose size is a power of two, by halves. The first invocation has the
 // result.
 void Printer::combine_partials(const ir::Op& op, const Partial& partial) {
-  const auto& [of, best, where] = partial;
+  const auto of = partial.of;
+  const std::string &best = partial.value, &where = partial.where;
   const std::string low = "shared_low", high = "shared_high";
-  const auto share = [&, &of = of, &best = best, &where = where] {
+  const auto share = [&] {
     line(text(low, "[lane] = ", syntax_.bits(of, best, 0), ";"));
     if (words_of(of) == 2) line(text(high, "[lane] = ", syntax_.bits(of, best, 1), ";"));
     if (!where.empty()) line(text("shared_place[lane] = ", where, ";"));
