@@ -14,7 +14,7 @@ constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t greatest = std::numeric_limits<std::int64_t>::max();
 
 // Twice as wide as any type: no sum or product of two numbers overflows.
-using Wide = __int128;
+__extension__ typedef __int128 Wide;  // NOLINT(modernize-use-using): -Wpedantic takes it only so
 
 // A value that may not fit its type wraps around, and can then be anything.
 Range wrapped(Wide low, Wide high, Type type) {

@@ -380,7 +380,7 @@ TEST(RandomPipelines, Fail_as_their_stages_would) {
     }
     for (const RandomStage& stage : random.stages) add_stage(pipeline, stage, handles);
     std::vector<Command> runs;
-    for (int i = 0; i < 4; ++i) runs.push_back(pipeline.submit());
+    for (int run = 0; run < 4; ++run) runs.push_back(pipeline.submit());
     for (const Command& run : runs) {
       try {
         run.wait();
