@@ -325,7 +325,8 @@ Graph from_json(std::string_view text, PipelineOptions* options) {
   reader["buffers"].each([&](const Reader& buffer) { graph.buffers.push_back(read_buffer(buffer, graph)); });
   reader["params"].each([&](const Reader& param) {
     param.expect_keys({"name", "default"});
-    graph.params.emplace_back(read_name(param["name"], graph), param["default"].value());
+    Value value = param["default"].value();
+    graph.params.emplace_back(read_name(param["name"], graph), std::move(value));
   });
   reader["stages"].each([&](const Reader& stage) { graph.stages.push_back(read_stage(stage, graph)); });
   return graph;

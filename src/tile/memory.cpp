@@ -37,7 +37,8 @@ ir::Id count_from(ir::Id start, int rank, int axis, ir::Id extent) {
 // The output index of each element of the tile along an axis, extended by `before` and `after`.
 ir::Id output_index(const Output& z, int axis, int before = 0, int after = 0) {
   ir::Builder& make = builder();
-  const ir::Id start = make.binary(Code::sub, make.origin(axis), make.index(before));
+  const ir::Id offset = make.index(before);  // first: the order of arguments differs between compilers
+  const ir::Id start = make.binary(Code::sub, make.origin(axis), offset);
   const ir::Id extent = make.binary(Code::add, make.tile_dim(axis), make.index(before + after));
   return count_from(start, z.rank(), axis, extent);
 }
