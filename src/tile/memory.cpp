@@ -37,9 +37,11 @@ ir::Id count_from(ir::Id start, int rank, int axis, ir::Id extent) {
 // The output index of each element of the tile along an axis, extended by `before` and `after`.
 ir::Id output_index(const Output& z, int axis, int before = 0, int after = 0) {
   ir::Builder& make = builder();
-  const ir::Id offset = make.index(before);  // first: the order of arguments differs between compilers
+  // One statement each: compilers differ in the order in which they evaluate arguments.
+  const ir::Id offset = make.index(before);
   const ir::Id start = make.binary(Code::sub, make.origin(axis), offset);
-  const ir::Id extent = make.binary(Code::add, make.tile_dim(axis), make.index(before + after));
+  const ir::Id more = make.index(before + after);
+  const ir::Id extent = make.binary(Code::add, make.tile_dim(axis), more);
   return count_from(start, z.rank(), axis, extent);
 }
 
