@@ -149,9 +149,8 @@ Work* step(Work& work) noexcept {
     set_cancelled(work, Errc::deadline_exceeded, too_late);
     return end(work);
   }
-  Errc reason{};
-  if (work.listener && !work.listener->may_start(work, &reason) && work.try_begin_ending()) {
-    set_cancelled(work, reason, "was cancelled with its run");
+  if (work.listener && !work.listener->may_start(work) && work.try_begin_ending()) {
+    set_cancelled(work, work.listener->stop_reason(), "was cancelled with its run");
     return end(work);
   }
   if (!work.try_start()) return leave_cancelled(work);

@@ -57,11 +57,9 @@ void RunTracker::finish_here(Status outcome) {
   outcome_ = outcome;
 }
 
-bool RunTracker::may_start(const Work&, Errc* reason) noexcept {
-  if (barrier_->try_start_part()) return true;
-  *reason = barrier_->failure ? barrier_->failure->code : Errc::cancelled;
-  return false;
-}
+bool RunTracker::may_start(const Work&) noexcept { return barrier_->try_start_part(); }
+
+Errc RunTracker::stop_reason() const noexcept { return barrier_->failure ? barrier_->failure->code : Errc::cancelled; }
 
 void RunTracker::started(const Work& work) noexcept {
   const Clock::time_point now = Clock::now();

@@ -45,7 +45,8 @@ class RunTracker final : public Listener {
   std::vector<Loan> loans;
   std::vector<Ordered*> after;
 
-  bool may_start(const Work& work, Errc* reason) noexcept override;
+  bool may_start(const Work& work) noexcept override;
+  Errc stop_reason() const noexcept override;
   void started(const Work& work) noexcept override;
   void queued(const Work& work, std::uint64_t number) noexcept override;
   bool is_stopping() const noexcept override { return barrier_->is_asked_to_stop(); }

@@ -35,8 +35,10 @@ using Clock = std::chrono::steady_clock;
 // call comes from the thread that executes the item.
 class Listener {
  public:
-  // The item is about to start. False: its run was cancelled or is stopping, so the item is cancelled for this reason.
-  virtual bool may_start(const Work& work, Errc* reason) noexcept = 0;
+  // The item is about to start. False: its run was cancelled or is stopping, so the item must be cancelled. Why, may be
+  // asked only by the thread that cancels it, before finished(): until then the run cannot finish.
+  virtual bool may_start(const Work& work) noexcept = 0;
+  virtual Errc stop_reason() const noexcept = 0;
   virtual void started(const Work& work) noexcept = 0;
   // A device queue has taken the item, under this number.
   virtual void queued(const Work& work, std::uint64_t number) noexcept = 0;
