@@ -111,7 +111,6 @@ Ref<Work> take_ended(DeviceState& device, std::string_view label, Status status,
   work.id = device.commands.last();
   work.device_number = device.number;
   work.label = label;
-  work.context = {};
   work.failure = std::move(failure);
   if (work.failure) device.commands.remember(work.id, status, work.failure);
   return Ref<Work>::adopt(&work);
