@@ -56,6 +56,7 @@ void prepare(DeviceState& device, const Call& call, BoundGroup& group) {
   for (std::size_t i = 0; i < group.inputs.size(); ++i) {
     if (group.inputs[i] != output.storage) [[likely]]
       continue;
+    if (call.inputs[i] == &output && program.may_be_in_place(i)) continue;  // the usual way to write in place
     check_alias(program, kernel.name, i, operands[i + 1], operands[0]);
   }
 }

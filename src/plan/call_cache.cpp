@@ -281,7 +281,7 @@ void CallCache::note_ready(const Call& call, const Lowering& lowering, const Cal
 
 void check_alias(const CallProgram& program, std::string_view label, std::size_t input, const kernels::Operand& read,
                  const kernels::Operand& written) {
-  const bool is_in_place = input < 64 && (program.in_place >> input & 1) != 0;
+  const bool is_in_place = program.may_be_in_place(input);
   if (is_in_place && *read.shape == *written.shape && read.dtype == written.dtype) return;
   throw Error(Errc::invalid_argument,
               core::text(label.empty() ? "" : core::text("[", label, "] "), "output must not be input ", input, ": ",

@@ -25,6 +25,8 @@ struct CallProgram {
   bool is_merged = false;                    // it uses merged axes
   bool sees_tiles = false;                   // its results may depend on the tiles
   std::vector<ir::SameExtent> same_extents;  // for the call's own axes
+
+  bool may_be_in_place(std::size_t input) const noexcept { return input < 64 && (in_place >> input & 1) != 0; }
 };
 
 // Resolves calls of kernels on a device to a program and its launch arguments. Any thread.
