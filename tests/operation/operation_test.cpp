@@ -285,7 +285,7 @@ TEST_P(Operations, Cancelling_a_part_of_unzip_keeps_the_commands_that_others_nee
 }
 
 TEST_P(Operations, Cancelling_parts_of_unzip_on_many_threads_does_not_affect_the_others) {
-  for (int round = 0; round < 100; ++round) {
+  for (int round = 0; round < test::rounds(100); ++round) {
     std::atomic<int> runs = 0;
     auto [a, b, c] = zip(full<float>({5000}, 1), value(2).map([&](int x) { return ++runs, x; }), value(3)).unzip();
     std::thread one([&, op = std::move(a)]() mutable {
@@ -299,7 +299,7 @@ TEST_P(Operations, Cancelling_parts_of_unzip_on_many_threads_does_not_affect_the
       if (round % 2 == 0) running.cancel();
       running.wait_for(10s);
     });
-    EXPECT_EQ(run(std::move(c)), 3);
+    EXPECT_NO_THROW(EXPECT_EQ(run(std::move(c)), 3));
     one.join();
     two.join();
     EXPECT_EQ(runs, 1);
