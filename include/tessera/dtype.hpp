@@ -11,7 +11,23 @@
 namespace tessera {
 
 // The element types of buffers.
-enum class DType : std::uint8_t { f32, f64, s32, s64, u32, u8 };
+enum class DType : std::uint8_t {
+  f32,
+  f64,
+  s32,
+  s64,
+  u32,
+  u8,
+  // The same, as other libraries call them.
+  float32 = f32,
+  float64 = f64,
+  int32 = s32,
+  int64 = s64,
+  uint32 = u32,
+  uint8 = u8,
+  i32 = s32,
+  i64 = s64,
+};
 
 inline constexpr DType f32 = DType::f32;
 inline constexpr DType f64 = DType::f64;
@@ -20,9 +36,15 @@ inline constexpr DType s64 = DType::s64;
 inline constexpr DType u32 = DType::u32;
 inline constexpr DType u8 = DType::u8;
 
+// As other libraries call them. The rest of those names is in DType alone: int64 would clash with OpenCV's.
+inline constexpr DType float32 = DType::f32;
+inline constexpr DType int32 = DType::s32;
+inline constexpr DType i32 = DType::s32;
+
 inline constexpr DType all_dtypes[] = {f32, f64, s32, s64, u32, u8};
 
-// "f32" and so on. dtype_from_string is the inverse; it throws Errc::invalid_argument for any other text.
+// "f32" and so on. dtype_from_string is the inverse; it also takes the other names above ("float32", "i32"), and
+// throws Errc::invalid_argument for any other text.
 TESSERA_API std::string_view to_string(DType dtype) noexcept;
 TESSERA_API DType dtype_from_string(std::string_view name);
 

@@ -55,13 +55,15 @@ TESSERA_API Fault fault(Errc code) noexcept;
 
 namespace detail {
 
-// A failure and its cause. Immutable; shared by the command, the buffers it poisoned, and every Error about it.
+// A failure and its cause. Immutable but for is_seen; shared by the command, the buffers it poisoned, and every Error
+// about it.
 struct Failure {
   Errc code;
   std::string message;
   std::shared_ptr<const Failure> cause;  // null at the root
   unsigned depth = 0;                    // length of the chain of causes
   std::size_t left_out = 0;              // causes omitted between this failure and `cause`
+  mutable bool is_seen = false;          // the user was told; accessed atomically
 };
 
 }  // namespace detail

@@ -70,6 +70,11 @@ class TESSERA_API Value {
     return value;
   }
 
+  // A value as JSON text: 3, 1.5, true, "linear", [224, 224], {"param": "sigma"} for a pipeline parameter, {"number":
+  // "inf"} for what JSON has no number for. Throws Errc::invalid_argument with the position of the error.
+  static Value from_json(std::string_view json);
+  std::string to_json() const;
+
   bool is_bool() const noexcept { return std::holds_alternative<bool>(data_); }
   bool is_integer() const noexcept { return std::holds_alternative<std::int64_t>(data_); }
   bool is_number() const noexcept { return is_integer() || std::holds_alternative<double>(data_); }
@@ -147,6 +152,9 @@ class TESSERA_API Params {
       : Params(std::move(a), std::move(b), std::move(c), std::move(d), std::move(e), std::move(f), std::move(g)) {
     add(std::move(h));
   }
+
+  // Parameters as a JSON object: {"radius": 3, "sigma": 1.5}, with values as Value::from_json reads them.
+  static Params from_json(std::string_view json);
 
   // Adds a parameter or replaces its value. Returns *this.
   Params& set(std::string_view name, Value value);

@@ -24,12 +24,26 @@ std::string_view to_string(DType dtype) noexcept {
   return "unknown";
 }
 
+namespace {
+
+struct Alias {
+  std::string_view name;
+  DType dtype;
+};
+constexpr Alias aliases[] = {{"float32", f32}, {"float64", f64}, {"int32", s32}, {"int64", s64},
+                             {"uint32", u32},  {"uint8", u8},    {"i32", s32},   {"i64", s64}};
+
+}  // namespace
+
 DType dtype_from_string(std::string_view name) {
-  for (DType dtype : all_dtypes) {
+  for (const DType dtype : all_dtypes) {
     if (name == to_string(dtype)) return dtype;
   }
+  for (const Alias& alias : aliases) {
+    if (name == alias.name) return alias.dtype;
+  }
   throw Error(Errc::invalid_argument,
-              core::text("'", name, "' is not an element type; use f32, f64, s32, s64, u32 or u8"));
+              core::text(core::quoted(name), " is not an element type; use f32, f64, s32, s64, u32 or u8"));
 }
 
 }  // namespace tessera

@@ -6,6 +6,7 @@
 #include <deque>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unistd.h>
 #include <vector>
 
@@ -20,6 +21,19 @@ struct Published {
 };
 
 }  // namespace
+
+const char* environment_variable(const char* name) noexcept {
+#if defined(__linux__) && !defined(__ANDROID__)
+  return secure_getenv(name);
+#else
+  return std::getenv(name);  // no program of a phone or of Windows has such privileges
+#endif
+}
+
+bool is_switched_on(const char* name) noexcept {
+  const char* value = environment_variable(name);
+  return value && std::string_view(value) == "1";
+}
 
 void set_default_environment(const char* name, const char* value) {
   static auto& mutex = *new std::mutex();

@@ -1,5 +1,6 @@
 #include "core/failure.hpp"
 
+#include <atomic>
 #include <ranges>
 #include <utility>
 #include <vector>
@@ -34,6 +35,25 @@ FailurePtr shortened(const FailurePtr& newest) {
 }
 
 }  // namespace
+
+namespace {
+
+const Error no_memory(Errc::out_of_memory, "there is not enough host memory");
+
+}  // namespace
+
+const FailurePtr& out_of_memory() noexcept { return no_memory.failure(); }
+void throw_out_of_memory() { throw Error(no_memory); }
+
+bool is_seen(const detail::Failure& failure) noexcept {
+  return std::atomic_ref(failure.is_seen).load(std::memory_order_relaxed);
+}
+
+void set_seen(const detail::Failure& failure) noexcept {
+  for (const detail::Failure* link = &failure; link; link = link->cause.get()) {
+    std::atomic_ref(link->is_seen).store(true, std::memory_order_relaxed);
+  }
+}
 
 FailurePtr make_failure(std::string message, FailurePtr cause) {
   if (cause->depth >= longest_chain) cause = shortened(cause);

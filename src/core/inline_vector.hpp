@@ -33,6 +33,10 @@ class InlineVector {
     }
     size_ = count;
   }
+  // Makes room for this many: the next push_back() up to there cannot fail.
+  void reserve(std::size_t count) {
+    if (count > N && count > more_.capacity()) more_.reserve(std::max(count, 2 * more_.capacity()));
+  }
   // Keeps the capacity.
   void clear() noexcept { size_ = 0; }
   void shrink(std::size_t size) noexcept {

@@ -17,7 +17,7 @@ Value::Value(const char* text) {
 
 void Value::throw_type(const char* wanted) const {
   throw Error(Errc::invalid_parameter,
-              core::text("expected ", wanted, ", got ", type_name(*this), ", ", to_string(*this)));
+              core::text("expected ", wanted, ", got ", type_name(*this), ", ", core::shortened(to_string(*this))));
 }
 
 void Value::throw_overflow() { throw Error(Errc::overflow, "an integer parameter does not fit 64 signed bits"); }
@@ -79,7 +79,7 @@ void Params::take(Params& other) noexcept {
 
 void Params::add(Param param) {
   if (find(param.name)) {
-    throw Error(Errc::invalid_parameter, core::text("parameter '", param.name, "' is given twice"));
+    throw Error(Errc::invalid_parameter, core::text("parameter ", core::quoted(param.name), " is given twice"));
   }
   if (size_ == capacity_) {
     Param* grown = std::allocator<Param>().allocate(capacity_ * 2);

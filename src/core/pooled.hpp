@@ -1,5 +1,7 @@
 #pragma once
 
+#include "core/per_thread.hpp"
+
 #include <cstddef>
 #include <new>
 
@@ -25,7 +27,7 @@ class Pooled {
  public:
   static void* operator new(std::size_t size) {
     if constexpr (pools_objects) {
-      if (List* list = here(); list && list->first) {
+      if (List* list = PerThread<List>::here(); list && list->first) {
         --list->count;
         Free* taken = list->first;
         list->first = taken->next;
@@ -36,7 +38,7 @@ class Pooled {
   }
   static void operator delete(void* memory) noexcept {
     if constexpr (pools_objects) {
-      if (List* list = here(); list && list->count < most) {
+      if (List* list = PerThread<List>::here(); list && list->count < most) {
         ++list->count;
         list->first = ::new (memory) Free{list->first};
         return;
@@ -54,7 +56,6 @@ class Pooled {
     Free* first = nullptr;
     std::size_t count = 0;
     ~List() {
-      has_ended = true;
       while (first) {
         Free* next = first->next;
         ::operator delete(static_cast<void*>(first), std::align_val_t(alignof(T)));
@@ -62,12 +63,6 @@ class Pooled {
       }
     }
   };
-  static inline thread_local bool has_ended = false;  // the thread is exiting
-  static List* here() noexcept {
-    if (has_ended) return nullptr;
-    thread_local List list;
-    return &list;
-  }
 };
 
 }  // namespace tessera::core

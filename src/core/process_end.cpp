@@ -1,5 +1,7 @@
 #include "core/process_end.hpp"
 
+#include "core/platform.hpp"
+
 #include <algorithm>
 #include <mutex>
 #include <unistd.h>
@@ -37,7 +39,7 @@ struct MainThread {
 }  // namespace
 
 void watch_main_thread() {
-  if (gettid() != getpid()) return;
+  if (!is_main_thread()) return;
   thread_local const MainThread watched;
   static_cast<void>(watched);
 }

@@ -28,20 +28,52 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 constexpr std::size_t longest_name = 64;  // a longer one is not a typo, and slow to compare
 
+bool is_letter(char c) { return lower(c) >= 'a' && lower(c) <= 'z'; }
+
+// Whether `part` is in `whole`, and begins and ends where words do: "max_pool" in "max_pool2d", not "sub" in
+// "subtract".
+bool has_words(std::string_view whole, std::string_view part) {
+  for (std::size_t at = whole.find(part); at != std::string_view::npos; at = whole.find(part, at + 1)) {
+    const std::size_t end = at + part.size();
+    if ((at == 0 || !is_letter(whole[at - 1])) && (end == whole.size() || !is_letter(whole[end]))) return true;
+  }
+  return false;
+}
+
+// The beginning of a longer text, at most `size` bytes.
+std::string_view beginning(std::string_view text, std::size_t size) {
+  while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xc0) == 0x80) --size;
+  return text.substr(0, size);
+}
+
 }  // namespace
+
+std::string shortened(std::string_view input, std::size_t most) {
+  if (input.size() <= most) return std::string(input);
+  return text(beginning(input, most), "… (", input.size(), " bytes)");
+}
+
+std::string quoted(std::string_view input) {
+  if (input.size() <= longest_quoted) return text("'", input, "'");
+  return text("'", beginning(input, longest_quoted), "…' (", input.size(), " bytes)");
+}
 
 std::string_view nearest(std::string_view name, std::span<const std::string_view> candidates) {
   if (name.size() > longest_name) return {};
   std::string_view best;
+  bool best_has_words = false;
   std::size_t best_distance = std::max<std::size_t>(2, name.size() / 3) + 1;
   for (std::string_view candidate : candidates) {
     std::size_t distance = edit_distance(name, candidate);
-    // "add" suggests "elementwise_add" although it is many letters away, and "kernel_size" suggests "kernel".
+    // "max_pool" suggests "max_pool2d" rather than "max", and "sum" suggests "reduce_sum" rather than "sub".
+    const bool contains_words = name.size() >= 3 && has_words(candidate, name);
+    // "kernel_size" suggests "kernel", and "mul" suggests "matmul" if nothing better is known.
     const bool is_part = name.size() >= 3 && candidate.find(name) != std::string_view::npos;
-    if (is_part || (candidate.size() >= 3 && name.starts_with(candidate)))
-      distance = std::min<std::size_t>(distance, 2);
-    if (distance < best_distance) {
+    const bool is_longer = candidate.size() >= 3 && name.starts_with(candidate);
+    if (!contains_words && (is_part || is_longer)) distance = std::min<std::size_t>(distance, 2);
+    if (contains_words > best_has_words || (contains_words == best_has_words && distance < best_distance)) {
       best = candidate;
+      best_has_words = contains_words;
       best_distance = distance;
     }
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <locale>
 #include <span>
 #include <sstream>
@@ -17,7 +18,15 @@ std::string text(const Part&... parts) {
   return std::move(stream).str();
 }
 
-// The candidate most similar to `name`; empty if none is close enough for `name` to be a typo of it.
+// Input as a message quotes it, so that megabytes of it do not become megabytes of message: its beginning, cut
+// between characters, and its size. "abc", "aaaa… (1048576 bytes)".
+inline constexpr std::size_t longest_quoted = 80;
+std::string shortened(std::string_view input, std::size_t most = longest_quoted);
+// The same in quotes: "'relu'", "'aaaa…' (1048576 bytes)".
+std::string quoted(std::string_view input);
+
+// The candidate that `name` was probably meant to be: the most similar of those that contain it as whole words
+// ("reduce_sum" for "sum"), else the most similar. Empty if none is close enough.
 std::string_view nearest(std::string_view name, std::span<const std::string_view> candidates);
 
 // ", did you mean 'relu'?", or an empty string.

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace tessera {
 namespace {
@@ -30,6 +31,13 @@ TEST(DType, The_list_of_all_has_each_once) {
 
 TEST(DType, Names_convert_back_to_types) {
   for (DType dtype : all_dtypes) EXPECT_EQ(dtype_from_string(to_string(dtype)), dtype) << to_string(dtype);
+}
+
+TEST(DType, Has_the_names_that_other_libraries_use) {
+  static_assert(float32 == f32 && int32 == s32 && i32 == s32 && DType::int64 == s64 && DType::uint8 == u8);
+  const std::pair<const char*, DType> names[] = {{"float32", f32}, {"float64", f64}, {"int32", s32}, {"int64", s64},
+                                                 {"uint32", u32},  {"uint8", u8},    {"i32", s32},   {"i64", s64}};
+  for (const auto& [name, dtype] : names) EXPECT_EQ(dtype_from_string(name), dtype) << name;
 }
 
 TEST(DType, Other_names_are_refused) {

@@ -58,6 +58,16 @@ TEST(Nearest, Finds_a_name_from_a_part_of_it) {
   EXPECT_EQ(nearest("mul", kernels), "elementwise_mul");
 }
 
+TEST(Nearest, Prefers_a_name_that_contains_the_words) {
+  constexpr std::array<std::string_view, 7> names = {"avg_pool2d",     "max",     "max_pool2d", "reduce_sum", "sub",
+                                                     "sum_of_squares", "subtract"};
+  EXPECT_EQ(nearest("sum", names), "reduce_sum");
+  EXPECT_EQ(nearest("max_pool", names), "max_pool2d");
+  EXPECT_EQ(nearest("max", names), "max");
+  EXPECT_EQ(nearest("suv", names), "sub");  // in none of them
+  EXPECT_EQ(nearest("pool", names), "avg_pool2d");
+}
+
 TEST(Nearest, Finds_a_name_with_a_suffix) {
   EXPECT_EQ(nearest("scale_factor", kernels), "scale");
   EXPECT_EQ(nearest("copying", std::array<std::string_view, 1>{"co"}), "");
@@ -88,6 +98,17 @@ TEST(Nearest, A_very_long_name_is_not_compared) {
 TEST(Suggestion, Is_the_end_of_a_sentence_or_nothing) {
   EXPECT_EQ(suggestion("relo", kernels), ", did you mean 'relu'?");
   EXPECT_EQ(suggestion("convolution", kernels), "");
+}
+
+TEST(Quoted, Input_is_shortened_between_characters) {
+  EXPECT_EQ(core::quoted("relu"), "'relu'");
+  EXPECT_EQ(shortened("relu"), "relu");
+  EXPECT_EQ(shortened(std::string(80, 'x')), std::string(80, 'x'));
+  EXPECT_EQ(shortened(std::string(81, 'x')), std::string(80, 'x') + "… (81 bytes)");
+  EXPECT_EQ(core::quoted(std::string(1'000'000, 'x')), "'" + std::string(80, 'x') + "…' (1000000 bytes)");
+  EXPECT_EQ(shortened(std::string(79, 'x') + "ππ"), std::string(79, 'x') + "… (83 bytes)");
+  EXPECT_EQ(shortened(std::string(200, '\x80')), "… (200 bytes)");  // no UTF-8
+  EXPECT_EQ(shortened("abcdef", 3), "abc… (6 bytes)");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -23,9 +24,19 @@ std::string names_of_failed_tests() {
   return names;
 }
 
+// Runs one of TESSERA_TEST_SHARDS parts of the cases, chosen by the seed; all at full depth. For devices whose compiler
+// takes a second for each kernel.
+void choose_shard() {
+  const std::uint64_t shards = tessera::test::number_in_environment("TESSERA_TEST_SHARDS", 1);
+  if (shards <= 1 || tessera::test::depth() == 100) return;
+  setenv("GTEST_TOTAL_SHARDS", std::to_string(shards).c_str(), 0);
+  setenv("GTEST_SHARD_INDEX", std::to_string(tessera::test::seed() % shards).c_str(), 0);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  choose_shard();
   testing::InitGoogleTest(&argc, argv);
   const auto seed = static_cast<unsigned long long>(tessera::test::seed());
   const int depth = tessera::test::depth();
