@@ -38,6 +38,10 @@ struct GridKernel;
 // compiled for the device. So C++ control flow cannot depend on the contents of tiles: use select() and loop().
 // Ordinary C++ loops and functions are fine; loops are unrolled.
 //
+// Extents of tiles are numbers, or computed from dim() and tile_dim(): x.dim(0) - 2. A negative one counts as 0. One
+// that overflows is Errc::overflow, and one that makes a tile of more than 8 GiB Errc::out_of_memory, before anything
+// runs.
+//
 // An error in a kernel (tiles that do not broadcast, an axis that does not exist) is Errc::invalid_kernel at the first
 // call.
 namespace tessera::tile {

@@ -223,20 +223,4 @@ std::size_t hash_code(const Program& program) {
   return hash;
 }
 
-int weight(const Program& program) {
-  // Roughly in sixteenths of the cost of moving four bytes; a loop or a matrix product is assumed to read its operands
-  // 32 times.
-  constexpr int plain = 2, function = 32, repeated = 16 * 32, unit = 16;
-  int sum = 0;
-  for (const Op& op : program.ops) {
-    const bool is_function = (op.code >= Code::exp && op.code <= Code::erf) || op.code == Code::pow;
-    if (op.code == Code::loop || op.code == Code::mma) {
-      sum += repeated;
-    } else if (!op.shape.empty()) {
-      sum += is_function ? function : plain;
-    }
-  }
-  return std::max(1, sum / unit);
-}
-
 }  // namespace tessera::ir

@@ -20,8 +20,4 @@ bool is_same_pointwise(const Program& a, const Program& b);
 bool is_same_code(const Program& a, const Program& b);
 std::size_t hash_code(const Program& program);
 
-// Roughly the cost of a byte that is read or written, in units of a copy: 1 for plain arithmetic, more for many
-// operations a point and for loops of unknown length.
-int weight(const Program& program);
-
 }  // namespace tessera::ir

@@ -1,6 +1,7 @@
 #include "ir/array.hpp"
 
 #include "ir/arithmetic.hpp"
+#include "ir/extents.hpp"
 
 #include <new>
 #include <utility>
@@ -9,15 +10,12 @@ namespace tessera::ir {
 
 namespace {
 
-// A machine that overcommits memory would crash on a larger array instead of refusing it.
-constexpr std::int64_t largest = std::int64_t{1} << 33;  // bytes
-
 std::int64_t size_of(std::span<const std::int64_t> dims, std::int64_t element) {
   std::int64_t size = 1;
   bool is_too_large = false;
   for (const std::int64_t dim : dims) {
     if (dim == 0) return 0;
-    is_too_large = is_too_large || dim > largest / element / size;
+    is_too_large = is_too_large || dim > largest_tile_bytes / element / size;
     if (!is_too_large) size *= dim;
   }
   if (is_too_large) throw std::bad_alloc();

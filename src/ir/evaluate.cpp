@@ -69,6 +69,10 @@ std::int64_t at_border(std::int64_t index, std::int64_t extent, Border border) {
       const std::int64_t at = floor_mod(index, period);
       return std::min(at, period - at);
     }
+    case Border::symmetric: {
+      const std::int64_t at = floor_mod(index, 2 * extent);
+      return std::min(at, 2 * extent - 1 - at);
+    }
     default:
       return -1;
   }

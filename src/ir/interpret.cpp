@@ -4,6 +4,7 @@
 
 #include "core/text.hpp"
 #include "ir/evaluate.hpp"
+#include "ir/extents.hpp"
 #include "ir/rules.hpp"
 
 #include <algorithm>
@@ -209,6 +210,8 @@ void Interpreter::store(const Op& op) {
 void interpret(const Program& program, std::span<std::byte* const> buffers, const std::int64_t* dims,
                const std::uint64_t* scalars, std::span<const std::int64_t> tile_extents, std::int64_t first,
                std::int64_t last) {
+  if (first >= last) return;
+  if (const ExtentChecks checks(program, tile_extents); !checks.empty()) checks.run(program, dims);
   try {
     Interpreter interpreter(program, buffers, dims, scalars, tile_extents);
     for (std::int64_t tile = first; tile < last; ++tile) interpreter.run(tile);

@@ -14,9 +14,9 @@
 //
 // A *value* is a function from the points of a box (its shape) to elements. The compilers decide where it is stored, if
 // at all. The extents of a shape are values themselves (rank 0, s64): constants, dimensions of buffers, dimensions of
-// the tile, and arithmetic on those; a negative one counts as 0. Values are numbered in the order in which they were
-// made (a loop after its body), and hash-consed: the same operation on the same operands is the same value, so equal
-// extents have equal ids.
+// the tile, and arithmetic on those; a negative one counts as 0, and one that overflows, or makes a tile too large, is
+// an Error (extents.hpp). Values are numbered in the order in which they were made (a loop after its body), and
+// hash-consed: the same operation on the same operands is the same value, so equal extents have equal ids.
 //
 // The interpreter (interpret.hpp) defines what every operation means.
 namespace tessera::ir {

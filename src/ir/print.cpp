@@ -18,6 +18,8 @@ std::string_view to_string(Border border) {
       return " reflect";
     case Border::wrap:
       return " wrap";
+    case Border::symmetric:
+      return " symmetric";
     default:
       return "";
   }

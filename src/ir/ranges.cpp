@@ -181,7 +181,7 @@ Range OpRange::leaf() const {
     case Code::origin:
       return facts_.dims ? index_below(dim(0, op_.axis)) : facts_.coordinates;
     case Code::iota:
-      return facts_.coordinates;
+      return facts_.dims ? index_below(of_(op_.shape[axis])) : facts_.coordinates;
     case Code::argument:
       if (op_.index != 0) return range_of(op_.type);
       return index_below(of_(program_[program_.regions[static_cast<std::size_t>(op_.region)].loop].operands[0]));
@@ -313,6 +313,12 @@ Range find_range(const Program& program, Id id, const Facts& facts) {
   const Op& op = program[id];
   if (!op.shape.empty()) return range_of(op.type);
   return range_of_op(program, op, facts, [&](Id operand) { return find_range(program, operand, facts); });
+}
+
+bool may_be_negative(const Program& program, Id extent) {
+  // A longer axis would need more memory than there is. Adding to it cannot overflow.
+  constexpr Range axis = {0, std::int64_t{1} << 48};
+  return find_range(program, extent, {.extents = axis, .coordinates = axis}).low < 0;
 }
 
 }  // namespace tessera::ir

@@ -45,6 +45,9 @@ std::vector<Range> find_ranges(const Program& program, const Facts& facts = {});
 // its type.
 Range find_range(const Program& program, Id id, const Facts& facts);
 
+// Whether an extent may be negative in some launch. It then counts as 0.
+bool may_be_negative(const Program& program, Id extent);
+
 // The range of an op whose operands have the ranges that `of` returns: for analyses that know more about some values.
 using RangeOf = std::function<Range(Id)>;
 Range range_of_op(const Program& program, const Op& op, const Facts& facts, const RangeOf& of);

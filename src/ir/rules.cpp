@@ -90,6 +90,8 @@ std::string extent_text(const Program& program, Id extent) {
       return text("dim ", op.axis, " of ", program.buffers[static_cast<std::size_t>(op.index)].name);
     case Code::tile_dim:
       return text("tile ", op.axis);
+    case Code::scalar:
+      return program.scalars[static_cast<std::size_t>(op.index)].name;
     default:
       break;
   }

@@ -112,8 +112,8 @@ void Output::store(const Tile& value) const {
   if (builder().is_in_loop()) fail(text(buffer.name, " is stored inside a loop: store the loop's result instead"));
   const ir::Type type = Access::is_number(value) ? buffer.type : Access::type(value);
   if (type != buffer.type)
-    fail(text("the output ", buffer.name, " is ", to_string(buffer.type), " but the stored value is ", to_string(type),
-              ": cast<T>() it"));
+    fail(
+        text("the output is ", to_string(buffer.type), " but the stored value is ", to_string(type), ": cast<T>() it"));
   context().stored = Access::id(value, type);
   ir::check_broadcasts_to(builder().program(), builder()[context().stored].shape, builder().tile_shape());
 }

@@ -210,7 +210,10 @@ bool is_name(std::string_view name) {
 void check_kernel_name(std::string_view name) {
   if (!is_name(name))
     throw Error(Errc::invalid_kernel,
-                text("'", name, "' is not a valid kernel name: a letter, then letters, digits, '_' and '.'"));
+                text(core::quoted(name), " is not a valid kernel name: a letter, then letters, digits, '_' and '.'"));
+  if (name.size() > longest_name)
+    throw Error(Errc::invalid_kernel,
+                text("the kernel name ", core::quoted(name), " is too long: at most ", longest_name, " letters"));
 }
 
 namespace {
@@ -222,7 +225,8 @@ void check(const Kernel::State& kernel) {
       return other.kind == Parameter::Kind::scalar && other.name == parameter.name;
     };
     if (parameter.kind == Parameter::Kind::scalar && std::ranges::count_if(kernel.parameters, is_same) > 1)
-      throw Error(Errc::invalid_kernel, text("[", kernel.name, "] there are two scalars '", parameter.name, "'"));
+      throw Error(Errc::invalid_kernel,
+                  text("[", kernel.name, "] there are two scalars ", core::quoted(parameter.name)));
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "ir/ir.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -29,6 +30,9 @@ Tile load_of_group(const Input& x, const Output& z, int step, int number);
 
 // The elements of x at `channel` of the last axis. All other axes have z's extents.
 Tile load_channel(const Input& x, const Output& z, const Index& channel, Border border = Border::zero);
+
+// Of the names of kernels, inputs and parameters, which messages quote in full.
+inline constexpr std::size_t longest_name = 256;
 
 // Throws Errc::invalid_kernel.
 void check_kernel_name(std::string_view name);

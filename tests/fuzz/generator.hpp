@@ -14,8 +14,9 @@ namespace tessera::fuzz {
 
 struct Extent {
   ir::Id id = ir::none;
-  std::int64_t most = 1;  // what it is when the program runs
-  bool is_one = false;    // for sure
+  std::int64_t most = 1;   // what it is when the program runs
+  bool is_one = false;     // for sure
+  std::int64_t value = 1;  // as `most`, but negative if it is
 };
 using Shape = std::vector<Extent>;
 
@@ -44,6 +45,9 @@ class Generator {
   void declare_tile();
   void declare_scalars();
   void make_extents();
+  void add_extent();
+  void add_extent(ir::Code code, const Extent& a, const Extent& b, std::int64_t value);
+  void add_huge_tile();
 
   // Values to choose from. The latest is the simplest choice.
   std::optional<Value> pick(const Test& test);
@@ -57,7 +61,7 @@ class Generator {
   bool broadcasts_to(const Shape& from, const Shape& to) const;
   ir::Extents ids(const Shape& shape) const;
   Shape tile_shape() const { return tile_; }
-  Extent one() const { return {one_, 1, true}; }
+  Extent one() const { return {one_, 1, true, 1}; }
   bool affords(const Shape& shape, double times = 1);
 
   // Steps: each adds a value or does nothing.

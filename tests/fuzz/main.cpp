@@ -31,8 +31,8 @@ constexpr const char* usage =
     "  --only K        program number K only\n"
     "  --choices LIST  the program of these choices, as a failure prints them; with --data\n"
     "  --data N        the seed of the contents of buffers\n"
-    "  --device NAME   on this device, instead of compiled for the processor\n"
-    "  --verbose       prints every program before it runs\n"
+    "  --device NAME   on this device (or \"simulated\"), instead of compiled for the processor\n"
+    "  --verbose       prints every program before it runs, and why one was not run\n"
     "Exit code: 0 if all agree, 1 if one does not, 2 if it could not run.\n";
 
 struct Options {
@@ -42,7 +42,6 @@ struct Options {
   std::vector<std::uint32_t> choices;
   bool has_choices = false;
   std::uint64_t data = 0;
-  bool is_verbose = false;
 };
 
 std::array<char, 128> crash_text{};
@@ -59,6 +58,7 @@ void on_crash(int signal) {
 // The device that --device names, and the programs that it cannot run.
 std::unique_ptr<driver::Driver> device;
 std::int64_t unsupported = 0;
+bool is_verbose = false;
 // Of those that are made for the device's types most must have been run, or nothing was tested. A device without 64-bit
 // numbers cannot run all of them: numbers that follow from places need not be places.
 constexpr double least_share = 0.75;
@@ -78,6 +78,7 @@ std::string verdict(const Sample& sample, std::uint64_t data) {
   } catch (const Error& error) {
     if (!device || error.code() != Errc::unsupported) return std::string("it cannot be run: ") + error.what();
     ++unsupported;
+    if (is_verbose) std::printf("not run: %s\n", error.what());
     return "";
   } catch (const std::exception& error) {
     return std::string("it cannot be run: ") + error.what();
@@ -116,7 +117,7 @@ bool run_one(const Options& options, std::int64_t number) {
   std::snprintf(crash_text.data(), crash_text.size(), "crashed: tessera_fuzz --seed %llu --only %lld\n",
                 static_cast<unsigned long long>(options.seed), static_cast<long long>(number));
   const Sample sample = sample_of(seed, number);
-  if (options.is_verbose) {
+  if (is_verbose) {
     std::printf("program %lld\n%s\n", static_cast<long long>(number), describe(sample).c_str());
     std::fflush(stdout);
   }
@@ -192,10 +193,11 @@ Options parse(const std::vector<std::string>& arguments) {
       options.data = std::stoull(value());
     } else if (argument == "--device") {
       const std::string name = value();
-      device = driver::open_driver(name);
+      device = name == "simulated" ? driver::make_simulated_driver(driver::make_cpu_driver(), {})
+                                   : driver::open_driver(name);
       if (!device) throw std::runtime_error("there is no device " + name);
     } else if (argument == "--verbose") {
-      options.is_verbose = true;
+      is_verbose = true;
     } else {
       throw std::runtime_error("unknown option " + argument + "\n" + usage);
     }

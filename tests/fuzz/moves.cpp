@@ -34,7 +34,8 @@ void Generator::add_reshape() {
   } else if (at + 1 < shape.size() && shape[at].most * shape[at + 1].most > 0) {  // 0 swallows the other factor
     const ir::Id merged = builder_->binary(Code::mul, shape[at].id, shape[at + 1].id);
     const bool is_one = shape[at].is_one && shape[at + 1].is_one;
-    shape[at] = {is_one ? one_ : merged, shape[at].most * shape[at + 1].most, is_one};
+    const std::int64_t product = shape[at].most * shape[at + 1].most;
+    shape[at] = {is_one ? one_ : merged, product, is_one, product};
     shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(at) + 1);
   }
   keep({builder_->reshape(a->id, ids(shape)), a->type, shape, a->known});
@@ -118,8 +119,9 @@ Value Generator::loop_count() {
   const Value few = constant(Type::s64, choices_.below(4));
   if (!choices_.one_in(3)) return few;
   const auto any = pick([](const Value& value) { return value.type == Type::s64 && value.rank() == 0; });
-  if (!any) return few;
-  return binary(Code::min, *any, constant(Type::s64, 3), known_integer(Type::s64, 3));
+  Value count = any ? *any : few;
+  if (choices_.one_in(2)) count.id = choices_.from(extents_).id;
+  return binary(Code::min, count, constant(Type::s64, 3), known_integer(Type::s64, 3));
 }
 
 std::vector<Generator::Carried> Generator::pick_carried() {

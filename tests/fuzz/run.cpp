@@ -1,5 +1,7 @@
 #include "fuzz/run.hpp"
 
+#include <tessera/error.hpp>
+
 #include "compile/compile.hpp"
 #include "core/random.hpp"
 #include "driver/cpu/split_reduction.hpp"
@@ -13,14 +15,17 @@
 #include <iterator>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <sstream>
 
 namespace tessera::fuzz {
 
 namespace {
 
-constexpr std::size_t margin = 64;  // bytes around the output that nobody may touch
-constexpr std::byte untouched{0xA5};
+// Around each buffer are bytes that nobody may write, and that show if they were read: as a number of any type they are
+// large.
+constexpr std::size_t margin = 64;
+constexpr std::byte untouched{0x5A};
 
 std::size_t elements(const std::vector<std::int64_t>& dims) {
   return static_cast<std::size_t>(std::accumulate(dims.begin(), dims.end(), std::int64_t{1}, std::multiplies<>()));
@@ -36,13 +41,11 @@ struct Memory {
     for (std::size_t i = 0; i < sample.dims.size(); ++i) {
       const ir::Type type = sample.program.buffers[i].type;
       const std::size_t count = elements(sample.dims[i]);
-      if (i == 0) {
-        blocks.emplace_back(count * static_cast<std::size_t>(ir::bits_of(type)) / 8 + 2 * margin, untouched);
-      } else {
-        blocks.push_back(filled(type, sample.fills[i], count, seed + i));
-        blocks.back().reserve(1);  // an address also if there is nothing
-      }
-      buffers.push_back(blocks.back().data() + (i == 0 ? margin : 0));
+      std::vector<std::byte> contents(count * static_cast<std::size_t>(ir::bits_of(type)) / 8, untouched);
+      if (i > 0) contents = filled(type, sample.fills[i], count, seed + i);
+      std::vector<std::byte>& block = blocks.emplace_back(contents.size() + 2 * margin, untouched);
+      std::ranges::copy(contents, block.begin() + margin);
+      buffers.push_back(block.data() + margin);
       dims.insert(dims.end(), sample.dims[i].begin(), sample.dims[i].end());
     }
   }
@@ -50,8 +53,12 @@ struct Memory {
     const auto is_whole = [](auto begin) {
       return std::all_of(begin, begin + margin, [](std::byte b) { return b == untouched; });
     };
-    return is_whole(blocks[0].begin()) && is_whole(blocks[0].end() - static_cast<std::ptrdiff_t>(margin));
+    return std::ranges::all_of(blocks, [&](const std::vector<std::byte>& block) {
+      return is_whole(block.begin()) && is_whole(block.end() - static_cast<std::ptrdiff_t>(margin));
+    });
   }
+  // A buffer and the margin behind it.
+  std::span<std::byte> with_margin(std::size_t i) { return std::span(blocks[i]).subspan(margin); }
 };
 
 template <class T>
@@ -109,22 +116,25 @@ void run_on(driver::Driver& driver, const Sample& sample, Memory& memory) {
   launch.elements = static_cast<std::int64_t>(elements(sample.dims[0]));
   launch.dims.assign(memory.dims.data(), memory.dims.size());
   launch.scalars.assign(sample.scalars.data(), sample.scalars.size());
+  // A kernel sees blocks from their beginning: the margin is behind the buffer.
   std::vector<std::byte*> taken;
   for (std::size_t i = 0; i < memory.blocks.size(); ++i) {
-    const std::size_t bytes = std::max<std::size_t>(memory.blocks[i].size(), 64);
-    taken.push_back(driver.allocate(bytes).address);
-    // The output has no margins: a driver takes blocks as they are.
-    const std::span<std::byte> contents =
-        i == 0 ? std::span(memory.blocks[i]).subspan(margin, memory.blocks[i].size() - 2 * margin)
-               : std::span(memory.blocks[i]);
-    driver.upload(taken[i], contents);
+    taken.push_back(driver.allocate(memory.with_margin(i).size()).address);
+    driver.upload(taken[i], memory.with_margin(i));
     launch.buffers.push_back(taken[i]);
   }
-  driver.launch(launch, 0);
-  driver.download(std::span(memory.blocks[0]).subspan(margin, memory.blocks[0].size() - 2 * margin), taken[0]);
-  for (std::size_t i = 0; i < taken.size(); ++i) {
-    driver.deallocate(taken[i], std::max<std::size_t>(memory.blocks[i].size(), 64));
+  const auto give_back = [&] {
+    for (std::size_t i = 0; i < taken.size(); ++i) driver.deallocate(taken[i], memory.with_margin(i).size());
+  };
+  try {
+    const std::int64_t pieces = driver.pieces(launch);
+    for (std::int64_t piece = 0; piece < pieces; ++piece) driver.launch(launch, piece);
+  } catch (const Error&) {
+    give_back();
+    throw;
   }
+  for (std::size_t i = 0; i < taken.size(); ++i) driver.download(memory.with_margin(i), taken[i]);
+  give_back();
 }
 
 // Runs it as a split reduction, the last part first; false if the program cannot be split.
@@ -150,35 +160,68 @@ bool run_split(const Sample& sample, const Memory& memory, std::uint64_t seed) {
 
 }  // namespace
 
+namespace {
+
+// What refuses to run has this code; nothing if it ran.
+std::optional<Errc> refusal(const std::function<void()>& run) {
+  try {
+    run();
+    return std::nullopt;
+  } catch (const Error& error) {
+    if (error.code() == Errc::unsupported) throw;
+    return error.code();
+  }
+}
+
+std::optional<Errc> interpret(const Sample& sample, const Memory& memory, std::uint64_t seed) {
+  const compile::Tiling tiling{other_tiles(sample, seed)};
+  return refusal([&] {
+    ir::interpret(sample.program, memory.buffers, memory.dims.data(), sample.scalars.data(), tiling.extents, 0,
+                  tiling.tiles(sample.dims[0]));
+  });
+}
+
+std::string refused_differently(std::optional<Errc> wanted, std::optional<Errc> got) {
+  const auto word = [](std::optional<Errc> code) { return code ? std::string(to_string(*code)) : "a result"; };
+  return "the interpreter gives " + word(wanted) + ", the compiled program " + word(got);
+}
+
+void run_compiled(const Sample& sample, const Memory& memory) {
+  const auto compiled = compile::compile(sample.program);
+  const std::int64_t tiles = compiled->tiling.tiles(sample.dims[0]);
+  if (tiles == 0) return;
+  // In two pieces, the last one first: tiles do not depend on each other.
+  const compile::Arguments arguments{memory.buffers.data(), memory.dims.data(), sample.scalars.data()};
+  compiled->run(arguments, tiles / 2, tiles);
+  compiled->run(arguments, 0, tiles / 2);
+}
+
+}  // namespace
+
 std::string difference(const Sample& sample, std::uint64_t data_seed, driver::Driver& driver) {
   ir::verify(sample.program);
   const Memory wanted(sample, data_seed);
   Memory got(sample, data_seed);
-  const compile::Tiling tiling{other_tiles(sample, data_seed)};
-  ir::interpret(sample.program, wanted.buffers, wanted.dims.data(), sample.scalars.data(), tiling.extents, 0,
-                tiling.tiles(sample.dims[0]));
-  run_on(driver, sample, got);
+  const std::optional<Errc> refused = interpret(sample, wanted, data_seed);
+  const std::optional<Errc> refused_by_device = refusal([&] { run_on(driver, sample, got); });
+  if (refused != refused_by_device) return refused_differently(refused, refused_by_device);
+  if (refused) return "";
+  if (!got.has_margins()) return "the device writes outside of a buffer";
   return first_difference(sample, wanted, got);
 }
 
 std::string difference(const Sample& sample, std::uint64_t data_seed) {
   ir::verify(sample.program);
-  const auto compiled = compile::compile(sample.program);
-  const Memory wanted(sample, data_seed);
-  const Memory got(sample, data_seed);
-  const compile::Tiling tiling{other_tiles(sample, data_seed)};
-  ir::interpret(sample.program, wanted.buffers, wanted.dims.data(), sample.scalars.data(), tiling.extents, 0,
-                tiling.tiles(sample.dims[0]));
-  const std::int64_t tiles = compiled->tiling.tiles(sample.dims[0]);
-  // In two pieces, the last one first: tiles do not depend on each other.
-  const compile::Arguments arguments{got.buffers.data(), got.dims.data(), sample.scalars.data()};
-  compiled->run(arguments, tiles / 2, tiles);
-  compiled->run(arguments, 0, tiles / 2);
-  if (!got.has_margins()) return "the compiled program writes outside of the output";
+  const Memory wanted(sample, data_seed), got(sample, data_seed);
+  const std::optional<Errc> refused = interpret(sample, wanted, data_seed);
+  const std::optional<Errc> refused_compiled = refusal([&] { run_compiled(sample, got); });
+  if (refused != refused_compiled) return refused_differently(refused, refused_compiled);
+  if (refused) return "";
+  if (!got.has_margins()) return "the compiled program writes outside of a buffer";
   if (std::string found = first_difference(sample, wanted, got); !found.empty()) return found;
   const Memory from_split(sample, data_seed);
   if (!run_split(sample, from_split, data_seed)) return "";
-  if (!from_split.has_margins()) return "split, it writes outside the output";
+  if (!from_split.has_margins()) return "split, it writes outside of a buffer";
   const std::string what = first_difference(sample, wanted, from_split);
   return what.empty() ? what : "split, " + what;
 }

@@ -12,7 +12,7 @@ using ir::Type;
 
 namespace {
 
-const std::vector<Border> borders = {Border::zero, Border::clamp, Border::reflect, Border::wrap};
+const std::vector<Border> borders = {Border::zero, Border::clamp, Border::reflect, Border::wrap, Border::symmetric};
 
 bool is_number(const Value& value) { return value.type != Type::boolean; }
 bool is_firm(const Value& value) { return !value.known.is_loose(); }

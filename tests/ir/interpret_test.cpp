@@ -307,19 +307,22 @@ TEST(Loads, Outside_of_a_buffer_follow_the_border) {
   EXPECT_EQ(around(x, Border::clamp), (V{1, 1, 1, 1, 2, 3, 4, 4, 4, 4}));
   EXPECT_EQ(around(x, Border::reflect), (V{4, 3, 2, 1, 2, 3, 4, 3, 2, 1}));
   EXPECT_EQ(around(x, Border::wrap), (V{2, 3, 4, 1, 2, 3, 4, 1, 2, 3}));
+  EXPECT_EQ(around(x, Border::symmetric), (V{3, 2, 1, 1, 2, 3, 4, 4, 3, 2}));
 }
 
 TEST(Loads, Far_outside_reflect_and_wrap_repeatedly) {
   using V = std::vector<float>;
   EXPECT_EQ(around({1, 2}, Border::reflect), (V{2, 1, 2, 1, 2, 1, 2, 1}));
   EXPECT_EQ(around({1, 2}, Border::wrap), (V{2, 1, 2, 1, 2, 1, 2, 1}));
+  EXPECT_EQ(around({1, 2}, Border::symmetric), (V{2, 2, 1, 1, 2, 2, 1, 1}));
+  EXPECT_EQ(around({5}, Border::symmetric), (V{5, 5, 5, 5, 5, 5, 5}));
   EXPECT_EQ(around({5}, Border::reflect), (V{5, 5, 5, 5, 5, 5, 5}));
   EXPECT_EQ(around({5}, Border::zero), (V{0, 0, 0, 5, 0, 0, 0}));
 }
 
 TEST(Loads, Of_a_buffer_without_elements_read_zero) {
   using V = std::vector<float>;
-  for (const Border border : {Border::zero, Border::clamp, Border::reflect, Border::wrap})
+  for (const Border border : {Border::zero, Border::clamp, Border::reflect, Border::wrap, Border::symmetric})
     EXPECT_EQ(around({}, border), (V{0, 0, 0, 0, 0, 0}));
   Interpreted run;
   run.input<float>({2, 0}, {});
@@ -339,6 +342,7 @@ TEST(Loads, With_steps_apply_the_border_to_groups) {
   EXPECT_EQ(grouped(Border::clamp), (V{1, 2, 1, 2, 1, 2, 3, 4, 5, 6, 5, 6}));
   EXPECT_EQ(grouped(Border::reflect), (V{5, 6, 3, 4, 1, 2, 3, 4, 5, 6, 3, 4}));
   EXPECT_EQ(grouped(Border::wrap), (V{3, 4, 5, 6, 1, 2, 3, 4, 5, 6, 1, 2}));
+  EXPECT_EQ(grouped(Border::symmetric), (V{3, 4, 1, 2, 1, 2, 3, 4, 5, 6, 5, 6}));
 }
 
 TEST(Loads, Take_indices_from_other_inputs) {

@@ -98,7 +98,7 @@ TEST(Types, That_differ_are_refused_with_a_hint) {
                  [] { (x() > 0) * (x() < 1); });
   expect_refused("~ is for integers", [] { ~(x() > 0); });
   expect_refused("! needs a bool, got s32", [] { !y(); });
-  expect_refused("the output z is f32 but the stored value is s32: cast<T>() it", [] { Output().store(y()); });
+  expect_refused("the output is f32 but the stored value is s32: cast<T>() it", [] { Output().store(y()); });
   expect_refused("full_like needs f32, got s32", [] { tile::full_like(Output(), tile::constant<std::int32_t>(1)); });
 }
 
