@@ -2,6 +2,7 @@
 
 #include "ir/ir.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -35,6 +36,9 @@ class Compiled {
     return tiling.tiles({arguments.dims, output_rank});
   }
   virtual bool is_cut() const noexcept { return false; }
+  // Keeps `is_ready` up to date from now on, as long as this object lives: whether run() can start at once. False while
+  // code that was not used for long is unloaded; run() loads it again.
+  virtual void report_readiness(std::atomic<bool>& is_ready) const { is_ready.store(true, std::memory_order_release); }
   // Computes tiles [begin, end). Any number of threads may call it at a time.
   virtual void run(const Arguments& arguments, std::int64_t begin, std::int64_t end) const = 0;
 };
@@ -54,7 +58,8 @@ Tiling choose_tiling(const ir::Program& program);
 void interpret(const ir::Program& program, const Tiling& tiling, const Arguments& arguments, std::int64_t begin,
                std::int64_t end);
 
-// Blocks. The code comes from LLVM or the disk cache; without LLVM the program is interpreted.
+// Blocks. The code comes from LLVM or the disk cache. Without LLVM the program is interpreted, which is told once on
+// stderr, and compiled later if LLVM can be opened then, as when the process was out of file descriptors.
 std::shared_ptr<const Compiled> compile(const ir::Program& program);
 // Whether programs are interpreted from now on: for tests with thousands of programs.
 void set_interpreted(bool is_interpreted) noexcept;

@@ -1,11 +1,13 @@
 #include "compile/disk_cache.hpp"
 
+#include "core/environment.hpp"
+#include "core/hash.hpp"
+#include "core/sha256.hpp"
+
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <charconv>
-#include <cstdlib>
-#include <cstring>
+#include <cstdint>
 #include <ctime>
 #include <fcntl.h>
 #include <string>
@@ -21,20 +23,28 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view suffix = ".tessera";
-constexpr std::size_t key_digits = 32;
+constexpr std::size_t name_digits = 64;
+constexpr std::size_t old_name_digits = 32;  // of version 1
 
+// Of a file, before the key and the content.
 struct Header {
   std::array<char, 8> magic = {'t', 'e', 's', 's',
-                               'e', 'r', 'a', '1'};  // the last character is the version of the format
-  core::Hash128 key;
+                               'e', 'r', 'a', '2'};  // the last character is the version of the format
+  std::uint64_t key_size = 0;
   std::uint64_t size = 0;
-  core::Hash128 checksum;
+  core::Hash128 checksum;  // of the content
 
   friend bool operator==(const Header&, const Header&) = default;
 };
 
-Header header_for(const core::Hash128& key, std::span<const std::byte> content) {
-  return {.key = key, .size = content.size(), .checksum = core::hash128(content)};
+Header header_for(std::string_view key, std::span<const std::byte> content) {
+  return {.key_size = key.size(), .size = content.size(), .checksum = core::hash128(content)};
+}
+
+core::Sha256 digest_of(std::string_view key) { return core::sha256(std::as_bytes(std::span(key))); }
+
+fs::path file_in(const fs::path& folder, const core::Sha256& digest) {
+  return folder / core::to_hex(digest).append(suffix);
 }
 
 class Descriptor {
@@ -84,16 +94,10 @@ void mark_used(int file, const struct stat& info) {
   if (std::time(nullptr) - info.st_mtime > 3600) futimens(file, nullptr);
 }
 
-std::string hex(std::uint64_t number) {
-  std::array<char, 16> digits{};
-  const std::size_t count = std::to_chars(digits.data(), digits.data() + digits.size(), number, 16).ptr - digits.data();
-  return std::string(digits.size() - count, '0').append(digits.data(), count);
-}
-
 // Files of the cache, and those left behind by a process that died while writing one. Nothing else is ever removed.
 bool is_ours(std::string_view name) {
-  return name.size() >= key_digits + suffix.size() && name.substr(key_digits, suffix.size()) == suffix &&
-         name.find_first_not_of("0123456789abcdef") == key_digits;
+  const std::size_t digits = std::min(name.find_first_not_of("0123456789abcdef"), name.size());
+  return (digits == name_digits || digits == old_name_digits) && name.substr(digits).starts_with(suffix);
 }
 
 }  // namespace
@@ -101,31 +105,32 @@ bool is_ours(std::string_view name) {
 DiskCache::DiskCache(fs::path folder, std::uint64_t limit) : folder_(std::move(folder)), limit_(limit) {}
 
 fs::path DiskCache::default_folder() {
-  if (const char* own = std::getenv("TESSERA_CACHE_DIR")) {
+  if (const char* own = core::environment_variable("TESSERA_CACHE_DIR")) {
     if (std::string_view(own).empty() || std::string_view(own) == "off") return {};
     std::error_code unknown;  // absolute, so that it stays the same if the process changes its working directory
     return fs::absolute(own, unknown);
   }
   const auto under = [](const char* name, const char* rest) {
-    const char* folder = std::getenv(name);
+    const char* folder = core::environment_variable(name);
     return folder && *folder == '/' ? fs::path(folder) / rest : fs::path();
   };
   fs::path folder = under("XDG_CACHE_HOME", "tessera");
   return folder.empty() ? under("HOME", ".cache/tessera") : folder;
 }
 
-fs::path DiskCache::file(const core::Hash128& key) const {
-  return folder_ / (hex(key.high) + hex(key.low)).append(suffix);
-}
-
-std::optional<std::vector<std::byte>> DiskCache::find(const core::Hash128& key) const noexcept try {
+std::optional<std::vector<std::byte>> DiskCache::find(std::string_view key) const noexcept try {
   if (folder_.empty()) return {};
-  const Descriptor input(open(file(key).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  const fs::path file = file_in(folder_, digest_of(key));
+  const Descriptor input(open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   struct stat info{};
   Header header;
   if (input < 0 || fstat(input, &info) != 0 || !is_trusted(info)) return {};
-  if (static_cast<std::uint64_t>(info.st_size) > limit_ || !read_all(input, &header, sizeof header)) return {};
-  if (header.size != static_cast<std::uint64_t>(info.st_size) - sizeof header) return {};
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  const std::uint64_t before_content = sizeof header + key.size();
+  if (size > limit_ || size < before_content || !read_all(input, &header, sizeof header)) return {};
+  if (header.key_size != key.size() || header.size != size - before_content) return {};
+  std::string stored_key(key.size(), '\0');
+  if (!read_all(input, stored_key.data(), stored_key.size()) || stored_key != key) return {};
   std::vector<std::byte> content(header.size);
   if (!read_all(input, content.data(), content.size()) || header != header_for(key, content)) return {};
   mark_used(input, info);
@@ -134,20 +139,20 @@ std::optional<std::vector<std::byte>> DiskCache::find(const core::Hash128& key) 
   return {};
 }
 
-void DiskCache::store(const core::Hash128& key, std::span<const std::byte> content) noexcept try {
-  if (folder_.empty() || content.size() > limit_ / 4) return;
-  write(key, content);
-  if (key.low % 64 == 0) remove_oldest();  // listing all files is slow; one store in 64 suffices
+void DiskCache::store(std::string_view key, std::span<const std::byte> content) noexcept try {
+  if (folder_.empty() || key.size() + content.size() > limit_ / 4) return;
+  const core::Sha256 digest = digest_of(key);
+  write(file_in(folder_, digest), key, content);
+  if (digest[0] % 64 == 0) remove_oldest();  // listing all files is slow; one store in 64 suffices
 } catch (...) {
 }
 
-void DiskCache::write(const core::Hash128& key, std::span<const std::byte> content) const {
+void DiskCache::write(const fs::path& target, std::string_view key, std::span<const std::byte> content) const {
   static std::atomic<unsigned> count{0};
   if (!fs::exists(folder_)) {
     fs::create_directories(folder_.parent_path());
     mkdir(folder_.c_str(), S_IRWXU);
   }
-  const fs::path target = file(key);
   const std::string temporary = target.string() + '-' + std::to_string(getpid()) + '-' + std::to_string(count++);
   const Header header = header_for(key, content);
   bool is_written = false;
@@ -155,7 +160,8 @@ void DiskCache::write(const core::Hash128& key, std::span<const std::byte> conte
     const Descriptor output(
         open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, S_IRUSR | S_IWUSR));
     if (output < 0) return;
-    is_written = write_all(output, &header, sizeof header) && write_all(output, content.data(), content.size());
+    is_written = write_all(output, &header, sizeof header) && write_all(output, key.data(), key.size()) &&
+                 write_all(output, content.data(), content.size());
   }
   if (!is_written || rename(temporary.c_str(), target.c_str()) != 0) unlink(temporary.c_str());
 }

@@ -1,12 +1,11 @@
 #pragma once
 
-#include "core/hash.hpp"
-
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 namespace tessera::compile {
@@ -15,6 +14,9 @@ namespace tessera::compile {
 //
 // It never fails: without a folder, permission or disk space, nothing is found and nothing stored. A file that is
 // damaged, truncated, or could have been written by another user is ignored, and replaced by the next store.
+//
+// A key is everything that the content depends on, as bytes. A file is named by the key's SHA-256 and holds the key
+// itself beside the content: what is found was stored under exactly that key.
 class DiskCache {
  public:
   static constexpr std::uint64_t default_limit = 256U << 20;
@@ -26,16 +28,15 @@ class DiskCache {
   // empty or "off".
   static std::filesystem::path default_folder();
 
-  std::optional<std::vector<std::byte>> find(const core::Hash128& key) const noexcept;
-  void store(const core::Hash128& key, std::span<const std::byte> content) noexcept;
+  std::optional<std::vector<std::byte>> find(std::string_view key) const noexcept;
+  void store(std::string_view key, std::span<const std::byte> content) noexcept;
 
   // If the files take more than the limit, removes the least recently used until they take at most three quarters of
   // it. Some stores do this too.
   void trim() noexcept;
 
  private:
-  std::filesystem::path file(const core::Hash128& key) const;
-  void write(const core::Hash128& key, std::span<const std::byte> content) const;
+  void write(const std::filesystem::path& target, std::string_view key, std::span<const std::byte> content) const;
   void remove_oldest() const;
 
   std::filesystem::path folder_;

@@ -1,12 +1,12 @@
 #include "compile/dump.hpp"
 
 #include "compile/passes/value_analysis.hpp"
+#include "core/environment.hpp"
 #include "core/text.hpp"
 #include "ir/ranges.hpp"
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <iostream>
 #include <iterator>
 #include <mutex>
@@ -46,7 +46,7 @@ void report_unknown_steps(const std::string& wanted) {
 }  // namespace
 
 bool dump_wants(std::string_view step) {
-  const char* wanted = std::getenv("TESSERA_DUMP");
+  const char* wanted = core::environment_variable("TESSERA_DUMP");
   if (!wanted) return false;
   report_unknown_steps(wanted);
   const std::string list = text(",", wanted, ",");

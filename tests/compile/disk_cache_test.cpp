@@ -1,6 +1,7 @@
 #include "compile/disk_cache.hpp"
 
 #include "core/hash.hpp"
+#include "core/sha256.hpp"
 
 #include <gtest/gtest.h>
 
@@ -66,9 +67,12 @@ class Disk_cache : public testing::Test {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
   }
 
+  // Whether storing this key also removes old files, as one store in 64 does.
+  static bool trims(const std::string& key) { return core::sha256(std::as_bytes(std::span(key)))[0] % 64 == 0; }
+
   fs::path parent_;
   fs::path folder_;
-  const Hash128 key_{1, 2};
+  const std::string key_ = "everything that the code depends on";
   const Bytes content_ = bytes("some machine code");
 };
 
@@ -78,7 +82,9 @@ TEST_F(Disk_cache, Finds_content_also_if_another_process_stored_it) {
   cache.store(key_, content_);
   EXPECT_EQ(cache.find(key_), content_);
   EXPECT_EQ(DiskCache(folder_).find(key_), content_);
-  EXPECT_FALSE(cache.find({2, 1}));
+  EXPECT_FALSE(cache.find("everything else"));
+  EXPECT_FALSE(cache.find(key_ + " "));
+  EXPECT_FALSE(cache.find(""));
   EXPECT_EQ(files(), 1U);
 }
 
@@ -128,16 +134,19 @@ TEST_F(Disk_cache, A_truncated_or_extended_file_is_absent) {
   EXPECT_FALSE(cache.find(key_));
 }
 
+// As if both keys had the same hash.
 TEST_F(Disk_cache, A_file_of_another_key_is_absent) {
   DiskCache cache(folder_);
+  std::string other = key_;
+  other.back() = 'S';
   cache.store(key_, content_);
   const fs::path one = only_file();
-  cache.store({3, 4}, content_);
+  cache.store(other, content_);
   for (const fs::directory_entry& entry : fs::directory_iterator(folder_)) {
     if (entry.path() != one) fs::copy_file(one, entry.path(), fs::copy_options::overwrite_existing);
   }
   EXPECT_EQ(cache.find(key_), content_);
-  EXPECT_FALSE(cache.find({3, 4}));
+  EXPECT_FALSE(cache.find(other));
 }
 
 TEST_F(Disk_cache, A_file_that_others_could_have_written_is_absent) {
@@ -167,19 +176,32 @@ TEST_F(Disk_cache, The_least_recently_used_files_are_removed_first) {
   constexpr std::uint64_t limit = 100'000;
   DiskCache cache(folder_, limit);
   const Bytes large(10'000);
-  for (std::uint64_t i = 1; i <= 12; ++i) {
-    cache.store({0, i}, large);
+  std::vector<std::string> keys;
+  for (int i = 0; keys.size() < 12; ++i) {
+    if (!trims(std::to_string(i))) keys.push_back(std::to_string(i));
+  }
+  for (const std::string& key : keys) {
+    cache.store(key, large);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));  // file systems count time in steps
   }
   std::ofstream(folder_ / "a letter") << "not ours";
   EXPECT_EQ(files(), 13U);
-  cache.store({0, 64}, large);  // one that trims
+  int last = 0;
+  while (!trims(std::to_string(last))) ++last;
+  cache.store(std::to_string(last), large);
   EXPECT_EQ(files(), 8U);
-  EXPECT_FALSE(cache.find({0, 1}));
-  EXPECT_FALSE(cache.find({0, 6}));
-  EXPECT_TRUE(cache.find({0, 7}));
-  EXPECT_TRUE(cache.find({0, 64}));
+  EXPECT_FALSE(cache.find(keys[0]));
+  EXPECT_FALSE(cache.find(keys[5]));
+  EXPECT_TRUE(cache.find(keys[6]));
+  EXPECT_TRUE(cache.find(std::to_string(last)));
   EXPECT_TRUE(fs::exists(folder_ / "a letter"));
+}
+
+TEST_F(Disk_cache, Files_of_the_format_before_are_removed_with_the_others) {
+  DiskCache(folder_).store(key_, content_);
+  std::ofstream(folder_ / "00112233445566778899aabbccddeeff.tessera") << std::string(1000, 'x');
+  DiskCache(folder_, 100).trim();
+  EXPECT_EQ(files(), 0U);
 }
 
 TEST_F(Disk_cache, Using_a_file_makes_it_recent) {

@@ -2,21 +2,18 @@
 
 #include <tessera/error.hpp>
 
+#include "core/environment.hpp"
+#include "core/platform.hpp"
 #include "core/text.hpp"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdint>
-#include <cstdlib>
-#include <fstream>
 #include <string_view>
-#include <unistd.h>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-#else
-#include <sys/auxv.h>
 #endif
 
 namespace tessera::compile::cpu {
@@ -88,7 +85,10 @@ void set_widths(Host& host) {
 
 #else
 
-Host detect() { return {.description = "hwcap " + hex(getauxval(AT_HWCAP)) + ' ' + hex(getauxval(AT_HWCAP2))}; }
+Host detect() {
+  const core::Capabilities words = core::processor_capabilities();
+  return {.description = "hwcap " + hex(words.first) + ' ' + hex(words.second)};
+}
 
 void set_widths(Host& host) {
   host.has_fma = true;
@@ -96,19 +96,6 @@ void set_widths(Host& host) {
 }
 
 #endif
-
-// The size of the last cache that a core can fill, from the kernel rather than the C library: the latter adds up the
-// caches of all clusters of an AMD processor, of which a core fills one (256 MiB instead of 32).
-std::int64_t last_cache_bytes() {
-  std::int64_t last = 0;
-  for (int index = 0;; ++index) {
-    std::ifstream file(core::text("/sys/devices/system/cpu/cpu0/cache/index", index, "/size"));
-    std::int64_t kilobytes = 0;  // "32768K"
-    if (!(file >> kilobytes)) break;
-    last = std::max(last, kilobytes << 10);
-  }
-  return last != 0 ? last : sysconf(_SC_LEVEL3_CACHE_SIZE);
-}
 
 }  // namespace
 
@@ -118,7 +105,7 @@ Host detect_host(const char* cap) {
     const auto* name = std::find(level_names.begin(), level_names.end(), cap);
     if (name == level_names.end()) {
       throw Error(Errc::invalid_argument,
-                  core::text("TESSERA_CPU_FEATURES is '", cap, "'; it must be sse2, avx2 or avx512"));
+                  core::text("TESSERA_CPU_FEATURES is ", core::quoted(cap), "; it must be sse2, avx2 or avx512"));
     }
     host.level = std::min(host.level, static_cast<VectorLevel>(name - level_names.begin()));
     host.capped = true;
@@ -130,13 +117,14 @@ Host detect_host(const char* cap) {
 }
 
 std::int64_t streaming_bytes() {
-  static const std::int64_t bytes = std::clamp(last_cache_bytes() / 2, least_streaming_bytes, most_streaming_bytes);
+  static const std::int64_t bytes =
+      std::clamp(core::last_cache_bytes() / 2, least_streaming_bytes, most_streaming_bytes);
   return bytes;
 }
 
 const Host& host() {
   // Never destroyed: workers may still compile while the process exits.
-  static const Host& found = *new Host(detect_host(std::getenv("TESSERA_CPU_FEATURES")));
+  static const Host& found = *new Host(detect_host(core::environment_variable("TESSERA_CPU_FEATURES")));
   return found;
 }
 

@@ -3,20 +3,21 @@
 #include <tessera/error.hpp>
 
 #include "compile/compiler_exit_guard.hpp"
+#include "compile/cpu/evictable_code.hpp"
 #include "compile/cpu/llvm/plugin.hpp"
-#include "compile/cpu/object_code.hpp"
 #include "compile/disk_cache.hpp"
 #include "compile/dump.hpp"
 #include "compile/emitter_version.hpp"
+#include "compile/plugin_library.hpp"
+#include "core/platform.hpp"
 #include "core/text.hpp"
+#include "ir/extents.hpp"
 #include "ir/ir.hpp"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cstdlib>
-#include <cstring>
-#include <dlfcn.h>
+#include <iostream>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -29,26 +30,23 @@ namespace {
 std::atomic<std::uint64_t> compiled_count{0};
 std::atomic<std::uint64_t> disk_count{0};
 
-// The plugin, opened when something is first compiled; null if there is none.
+// Null if there is none at the moment: then kernels are interpreted, which is told once.
 const Plugin* plugin() {
-  static const Plugin* const opened = []() -> const Plugin* {
-    // Searched for beside this library and in the program's library path, or only in TESSERA_PLUGIN_DIR.
-    std::string file = "libtessera_llvm.so";
-    if (const char* folder = std::getenv("TESSERA_PLUGIN_DIR")) file = std::string(folder) + "/" + file;
-    void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (!handle) {
-      const std::string why = dlerror();
-      if (why.find("cannot open shared object file") != std::string::npos) return nullptr;
-      throw Error(Errc::internal, "cannot load the compiler plugin: " + why);
-    }
-    const auto* found = static_cast<const Plugin*>(dlsym(handle, plugin_symbol));
-    if (!found || std::string_view(found->version) != emitter_version) {
-      throw Error(Errc::internal, "the compiler plugin " + file + " was built for another version of this library");
-    }
-    CompilerExitGuard::close_at_exit();
-    return found;
-  }();
-  return opened;
+  static PluginLibrary& library = *new PluginLibrary("tessera_llvm", plugin_symbol);
+  const PluginLibrary::Symbol symbol = library.symbol();
+  if (!symbol.address) {
+    static std::once_flag told;
+    std::call_once(told, [&] {
+      std::cerr << "tessera: kernels are interpreted, which is much slower, since there is no compiler: "
+                << symbol.why_not << '\n';
+    });
+    return nullptr;
+  }
+  const auto* found = static_cast<const Plugin*>(symbol.address);
+  if (std::string_view(found->version) != emitter_version) {
+    throw Error(Errc::internal, "the compiler plugin was built for another version of this library");
+  }
+  return found;
 }
 
 // Everything that the code depends on, as bytes.
@@ -75,7 +73,7 @@ class Key {
     add(program.tile);
     add(program.part.begin, program.part.extent, program.part.inside);
   }
-  core::Hash128 hash() const { return core::hash128(std::as_bytes(std::span(bytes_))); }
+  const std::string& bytes() const { return bytes_; }
 
  private:
   template <class... T>
@@ -95,25 +93,16 @@ class Key {
   std::string bytes_;
 };
 
-// A thread's scratch memory, which is reused by the next call unless it is large.
+// Scratch memory for a call. A thread keeps it for its next call unless it is large.
 class Scratch {
  public:
-  explicit Scratch(std::int64_t bytes) {
-    if (bytes == 0) return;
-    Block& block = own_block();
-    if (block.size < static_cast<std::size_t>(bytes)) {
-      block.memory.reset(
-          static_cast<std::byte*>(std::aligned_alloc(64, (static_cast<std::size_t>(bytes) + 63) / 64 * 64)));
-      block.size = block.memory ? static_cast<std::size_t>(bytes) : 0;
-      if (!block.memory) {
-        throw Error(Errc::out_of_memory, core::text("cannot allocate ", bytes, " bytes of scratch memory for a tile"));
-      }
-    }
-    address = block.memory.get();
+  Scratch(std::int64_t bytes, CodeThread* thread, const std::string& kernel) : thread_(thread) {
+    if (bytes != 0) [[unlikely]]
+      take(bytes, kernel);
   }
   ~Scratch() {
-    constexpr std::size_t largest_reused = std::size_t{16} << 20;
-    if (address && own_block().size > largest_reused) own_block() = {};
+    if (address) [[unlikely]]
+      give_back();
   }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
@@ -121,17 +110,37 @@ class Scratch {
   std::byte* address = nullptr;
 
  private:
-  struct Free {
-    void operator()(std::byte* memory) const noexcept { std::free(memory); }
-  };
-  struct Block {
-    std::unique_ptr<std::byte, Free> memory;
-    std::size_t size = 0;
-  };
-  static Block& own_block() {
-    static thread_local Block block;
-    return block;
+  [[gnu::noinline]] void take(std::int64_t needed, const std::string& kernel) {
+    // A system that overcommits memory would end the process later.
+    static const auto most = static_cast<std::int64_t>(core::usable_memory());
+    const auto bytes = static_cast<std::size_t>(needed);
+    if (needed > 0 && thread_ && thread_->scratch_size >= bytes) {
+      address = thread_->scratch;
+      return;
+    }
+    if (thread_) forget();
+    if (needed > 0 && needed <= most) {
+      address = static_cast<std::byte*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64));
+    }
+    if (!address) {
+      throw Error(Errc::out_of_memory,
+                  core::text("[", kernel, "] its tiles do not fit in memory: they need ", needed, " bytes"));
+    }
+    if (!thread_) return;
+    thread_->scratch = address;
+    thread_->scratch_size = bytes;
   }
+  [[gnu::noinline]] void give_back() noexcept {
+    constexpr std::size_t largest_kept = std::size_t{16} << 20;
+    if (!thread_) std::free(address);
+    if (thread_ && thread_->scratch_size > largest_kept) forget();
+  }
+  void forget() noexcept {
+    std::free(std::exchange(thread_->scratch, nullptr));
+    thread_->scratch_size = 0;
+  }
+
+  CodeThread* thread_;  // null: nothing is kept
 };
 
 DiskCache& disk_cache() {
@@ -146,18 +155,17 @@ struct Source {
   Host host;
 
   // The code of a form, which must have the function `entry`; nothing if there is no compiler.
-  std::optional<ObjectCode> code(Form form, std::string_view entry) const;
+  std::optional<LoadedCode> code(Form form, std::string_view entry) const;
 };
 
-std::optional<ObjectCode> Source::code(Form form, std::string_view entry) const {
-  const core::Hash128 key = Key(program, tiling, host, form).hash();
+std::optional<LoadedCode> Source::code(Form form, std::string_view entry) const {
+  const Key key(program, tiling, host, form);
   const Dump dump{dump_wants,
                   [&](std::string_view step, const std::string& text) { dump_show(program.name, step, text); }};
   const bool is_dumped = dump.wants("llvm") || dump.wants("asm");  // cached code would not show these steps
-  if (const auto object = is_dumped ? std::nullopt : disk_cache().find(key)) {
+  if (const auto object = is_dumped ? std::nullopt : disk_cache().find(key.bytes())) {
     try {
-      ObjectCode loaded(*object);
-      loaded.find(entry);
+      LoadedCode loaded{ObjectCode(*object), entry};
       if (form == Form::plain) ++disk_count;
       return loaded;
     } catch (const Error&) {
@@ -171,22 +179,22 @@ std::optional<ObjectCode> Source::code(Form form, std::string_view entry) const 
     if (!compiler) return std::nullopt;
     object = compiler->compile(program, tiling, host, form, dump);
   }
-  ObjectCode compiled(object);
-  disk_cache().store(key, object);
+  LoadedCode compiled{ObjectCode(object), entry};
+  disk_cache().store(key.bytes(), object);
   if (form == Form::plain) ++compiled_count;
   return compiled;
 }
 
 class Jitted final : public Compiled {
  public:
-  Jitted(Source source, ObjectCode code)
+  Jitted(Source source, LoadedCode code)
       : source_(std::move(source)),
-        code_(std::move(code)),
-        scratch_(code_.function<std::int64_t(const std::int64_t*)>("scratch")),
-        kernel_(code_.function<Kernel>("kernel")),
-        streaming_(code_.try_find("kernel_can_stream") ? nullptr : kernel_) {
+        element_bytes_(ir::bits_of(source_.program.buffers[0].type) / 8),
+        may_stream_(code.object.try_find("kernel_can_stream") && !code.scratch_bytes) {
     tiling = source_.tiling;
+    checks_ = ir::ExtentChecks(source_.program, tiling.extents);
     for (const ir::Buffer& buffer : source_.program.buffers) dims_ += buffer.dims.size();
+    plain_.load(std::move(code));
   }
 
   void run(const Arguments& arguments, std::int64_t begin, std::int64_t end) const override {
@@ -194,15 +202,16 @@ class Jitted final : public Compiled {
       interpret(source_.program, tiling, arguments, begin, end);
       return;
     }
-    const Scratch scratch(scratch_(arguments.dims));
-    Kernel* kernel = is_large(arguments) ? streaming() : kernel_;
-    kernel(arguments.buffers, arguments.dims, arguments.scalars, scratch.address, begin, end);
+    if (!checks_.empty()) [[unlikely]]
+      checks_.run(source_.program, arguments.dims);
+    if (is_large(arguments) && run_streaming(arguments, begin, end)) return;
+    if (!run_plain(arguments, begin, end)) [[unlikely]]
+      load_and_run(arguments, begin, end);
   }
 
- private:
-  using Kernel = void(std::byte* const*, const std::int64_t*, const std::uint64_t*, std::byte*, std::int64_t,
-                      std::int64_t);
+  void report_readiness(std::atomic<bool>& is_ready) const override { plain_.report_to(is_ready); }
 
+ private:
   bool has_empty_input(const Arguments& arguments) const {
     for (std::size_t i = tiling.extents.size(); i < dims_; ++i) {
       if (arguments.dims[i] == 0) return true;
@@ -211,47 +220,82 @@ class Jitted final : public Compiled {
   }
   bool is_large(const Arguments& arguments) const {
     const std::vector<ir::Buffer>& buffers = source_.program.buffers;
-    std::int64_t bytes = ir::bits_of(buffers[0].type) / 8;
-    for (int axis = 0; axis < buffers[0].rank(); ++axis) bytes *= arguments.dims[axis];
+    std::int64_t bytes = element_bytes_;
+    for (std::size_t axis = 0; axis < tiling.extents.size(); ++axis) bytes *= arguments.dims[axis];
     if (bytes < least_streaming_bytes || bytes < streaming_bytes()) return false;
     // If the output is also an input, it is in the caches already.
     return std::find(arguments.buffers + 1, arguments.buffers + buffers.size(), arguments.buffers[0]) ==
            arguments.buffers + buffers.size();
   }
 
-  // The kernel with non-temporal stores. Compiled when it is first needed: most programs never need it, and it takes as
-  // long as the plain one. Meanwhile, or if there is none, calls use the plain kernel.
-  Kernel* streaming() const {
-    if (Kernel* ready = streaming_.load(std::memory_order_acquire)) return ready;
+  // False if the code is not loaded.
+  bool run_plain(const Arguments& arguments, std::int64_t begin, std::int64_t end) const {
+    const EvictableCode::Use use(plain_);
+    if (!use.code) [[unlikely]]
+      return false;
+    const Scratch scratch(use.code->scratch_bytes ? use.code->scratch_bytes(arguments.dims) : 0, use.thread,
+                          source_.program.name);
+    use.code->kernel(arguments.buffers, arguments.dims, arguments.scalars, scratch.address, begin, end);
+    return true;
+  }
+  // What follows is not inlined: run() would save more registers than a tiny kernel needs.
+  [[gnu::noinline]] void load_and_run(const Arguments& arguments, std::int64_t begin, std::int64_t end) const {
+    do {
+      if (!load()) return interpret(source_.program, tiling, arguments, begin, end);
+    } while (!run_plain(arguments, begin, end));
+  }
+  // Loads the plain code, after it was unloaded. False if it is no longer on the disk and there is no compiler.
+  bool load() const {
+    const std::scoped_lock lock(mutex_);
+    if (plain_.is_loaded()) return true;
+    auto code = source_.code(Form::plain, "kernel");
+    if (code) plain_.load(std::move(*code));
+    return code.has_value();
+  }
+
+  // With non-temporal stores. False if there is no such kernel or it is not loaded yet: the plain one computes the
+  // same.
+  [[gnu::noinline]] bool run_streaming(const Arguments& arguments, std::int64_t begin, std::int64_t end) const {
+    if (!may_stream_.load(std::memory_order_relaxed)) return false;
+    if (!streaming_.is_loaded() && !load_streaming()) return false;
+    const EvictableCode::Use use(streaming_);
+    if (!use.code) return false;
+    use.code->kernel(arguments.buffers, arguments.dims, arguments.scalars, nullptr, begin, end);
+    return true;
+  }
+
+  // Loaded when it is first needed: most programs never need it, and it takes as long as the plain one.
+  bool load_streaming() const {
     const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock) return kernel_;
-    if (Kernel* ready = streaming_.load(std::memory_order_relaxed)) return ready;
-    Kernel* made = kernel_;
+    if (!lock) return false;
+    if (streaming_.is_loaded()) return true;
     try {
-      streaming_code_ = source_.code(Form::streaming, "kernel_streaming");
-      if (streaming_code_) made = streaming_code_->function<Kernel>("kernel_streaming");
+      if (auto code = source_.code(Form::streaming, "kernel_streaming")) {
+        streaming_.load(std::move(*code));
+        return true;
+      }
     } catch (const Error&) {
       // The plain kernel computes the same.
     }
-    streaming_.store(made, std::memory_order_release);
-    return made;
+    may_stream_.store(false, std::memory_order_relaxed);
+    return false;
   }
 
   Source source_;
-  std::size_t dims_ = 0;  // of all buffers
-  ObjectCode code_;
-  std::int64_t (*scratch_)(const std::int64_t*);
-  Kernel* kernel_;
+  ir::ExtentChecks checks_;
+  std::size_t dims_ = 0;        // of all buffers
+  std::int64_t element_bytes_;  // of the output
   mutable std::mutex mutex_;
-  mutable std::optional<ObjectCode> streaming_code_;
-  mutable std::atomic<Kernel*> streaming_;  // null: not known yet
+  mutable EvictableCode plain_;
+  mutable EvictableCode streaming_;
+  mutable std::atomic<bool> may_stream_;
 };
 
 }  // namespace
 
 std::shared_ptr<const Compiled> jit(const ir::Program& program, const Tiling& tiling, const Host& host) {
   Source source{program, tiling, host};
-  std::optional<ObjectCode> code = source.code(Form::plain, "kernel");
+  std::optional<LoadedCode> code = source.code(Form::plain, "kernel");
   if (!code) return nullptr;
   return std::make_shared<const Jitted>(std::move(source), std::move(*code));
 }

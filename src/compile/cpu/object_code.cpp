@@ -2,31 +2,29 @@
 
 #include <tessera/error.hpp>
 
+#include "compile/cpu/elf.hpp"
 #include "compile/cpu/relocation.hpp"
+#include "core/platform.hpp"
 #include "core/text.hpp"
 
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cerrno>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <elf.h>
-#include <sys/mman.h>
 #include <type_traits>
-#include <unistd.h>
 
 namespace tessera::compile::cpu {
 
 namespace {
 
 #if defined(__x86_64__)
-constexpr std::uint16_t machine = EM_X86_64;
+constexpr std::uint16_t machine = elf::machine_x86_64;
 #elif defined(__aarch64__)
-constexpr std::uint16_t machine = EM_AARCH64;
+constexpr std::uint16_t machine = elf::machine_aarch64;
 #else
-constexpr std::uint16_t machine = EM_NONE;  // no object can be loaded
+constexpr std::uint16_t machine = elf::machine_none;  // no object can be loaded
 #endif
 
 constexpr std::size_t most_memory = std::size_t{1} << 27;  // within the reach of every kind of relocation
@@ -82,70 +80,63 @@ class Image {
 struct Object {
   explicit Object(std::span<const std::byte> bytes);
 
-  std::string_view name(const Elf64_Sym& symbol) const;
+  std::string_view name(const elf::Symbol& symbol) const;
   bool is_loaded(std::size_t section) const {
-    return section < sections.size() && (sections[section].sh_flags & SHF_ALLOC) != 0;
+    return section < sections.size() && (sections[section].flags & elf::flag_alloc) != 0;
   }
 
   Image image;
-  std::vector<Elf64_Shdr> sections;
+  std::vector<elf::Section> sections;
   std::size_t symbol_table = 0;
-  std::vector<Elf64_Sym> symbols;
+  std::vector<elf::Symbol> symbols;
   std::span<const std::byte> names;
 };
 
 Object::Object(std::span<const std::byte> bytes) : image(bytes) {
-  const Elf64_Ehdr header = image.table<Elf64_Ehdr>(0, sizeof(Elf64_Ehdr))[0];
-  constexpr std::array<unsigned char, 6> ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB};
-  require(std::equal(ident.begin(), ident.end(), header.e_ident) && header.e_type == ET_REL,
-          "not a relocatable object");
-  require(header.e_machine == machine, "made for another machine");
-  require(header.e_shentsize == sizeof(Elf64_Shdr) && header.e_shnum < SHN_LORESERVE, "malformed section table");
-  sections = image.table<Elf64_Shdr>(header.e_shoff, header.e_shnum * sizeof(Elf64_Shdr));
+  const elf::Header header = image.table<elf::Header>(0, sizeof(elf::Header))[0];
+  require(
+      std::equal(elf::ident.begin(), elf::ident.end(), header.ident.begin()) && header.type == elf::type_relocatable,
+      "not a relocatable object");
+  require(header.machine == machine, "made for another machine");
+  require(header.shentsize == sizeof(elf::Section) && header.shnum < elf::index_reserved, "malformed section table");
+  sections = image.table<elf::Section>(header.shoff, header.shnum * sizeof(elf::Section));
 
   for (std::size_t i = 0; i < sections.size(); ++i) {
-    if (sections[i].sh_type != SHT_SYMTAB) continue;
-    require(symbol_table == 0 && i != 0 && sections[i].sh_entsize == sizeof(Elf64_Sym), "malformed symbol table");
+    if (sections[i].type != elf::section_symbols) continue;
+    require(symbol_table == 0 && i != 0 && sections[i].entsize == sizeof(elf::Symbol), "malformed symbol table");
     symbol_table = i;
   }
   require(symbol_table != 0, "no symbol table");
-  const Elf64_Shdr& table = sections[symbol_table];
-  require(table.sh_link < sections.size(), "malformed symbol table");
-  symbols = image.table<Elf64_Sym>(table.sh_offset, table.sh_size);
-  names = image.part(sections[table.sh_link].sh_offset, sections[table.sh_link].sh_size);
+  const elf::Section& table = sections[symbol_table];
+  require(table.link < sections.size(), "malformed symbol table");
+  symbols = image.table<elf::Symbol>(table.offset, table.size);
+  names = image.part(sections[table.link].offset, sections[table.link].size);
 }
 
-std::string_view Object::name(const Elf64_Sym& symbol) const {
-  require(symbol.st_name < names.size(), "malformed symbol name");
-  const std::span<const std::byte> rest = names.subspan(symbol.st_name);
+std::string_view Object::name(const elf::Symbol& symbol) const {
+  require(symbol.name < names.size(), "malformed symbol name");
+  const std::span<const std::byte> rest = names.subspan(symbol.name);
   const auto end = std::find(rest.begin(), rest.end(), std::byte{0});
   require(end != rest.end(), "malformed symbol name");
   return {reinterpret_cast<const char*>(rest.data()), static_cast<std::size_t>(end - rest.begin())};
 }
 
-int protection(const Elf64_Shdr& section) {
-  if ((section.sh_flags & SHF_EXECINSTR) != 0) return PROT_READ | PROT_EXEC;
-  return (section.sh_flags & SHF_WRITE) != 0 ? PROT_READ | PROT_WRITE : PROT_READ;
+CodeArea area_of(const elf::Section& section) {
+  if ((section.flags & elf::flag_exec) != 0) return CodeArea::code;
+  return (section.flags & elf::flag_write) != 0 ? CodeArea::data : CodeArea::constants;
 }
 
-// Pages with one protection.
-struct Segment {
-  int protection = 0;
-  std::size_t begin = 0;
-  std::size_t end = 0;
-};
-
-// Where everything is loaded, as offsets from the beginning of the memory.
+// Where everything is loaded, as offsets from the beginning of its area.
 struct Layout {
   explicit Layout(const Object& object);
 
-  std::array<Segment, 3> segments{Segment{PROT_READ | PROT_EXEC}, {PROT_READ}, {PROT_READ | PROT_WRITE}};
+  PerArea<std::size_t> sizes{};
   std::vector<std::size_t> sections;
-  std::size_t stubs = 0;  // one for every symbol
-  std::size_t size = 0;
+  std::size_t stubs = 0;  // one for every symbol, in the code
 
  private:
-  std::size_t take(std::uint64_t bytes, std::uint64_t alignment) {
+  std::size_t take(CodeArea area, std::uint64_t bytes, std::uint64_t alignment) {
+    std::size_t& size = sizes[static_cast<std::size_t>(area)];
     const std::size_t offset = (size + alignment - 1) / alignment * alignment;
     require(bytes <= most_memory && offset + bytes <= most_memory, "too large");
     size = offset + bytes;
@@ -154,91 +145,90 @@ struct Layout {
 };
 
 Layout::Layout(const Object& object) : sections(object.sections.size()) {
-  const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  for (Segment& segment : segments) {
-    segment.begin = size;
-    // First, so that there is readable memory before every function: UndefinedBehaviorSanitizer reads it at a call.
-    if ((segment.protection & PROT_EXEC) != 0) stubs = take(object.symbols.size() * stub_size, stub_size);
-    for (std::size_t i = 0; i < sections.size(); ++i) {
-      const Elf64_Shdr& section = object.sections[i];
-      if (!object.is_loaded(i) || protection(section) != segment.protection) continue;
-      const std::uint64_t alignment = std::max<std::uint64_t>(section.sh_addralign, 1);
-      require(std::has_single_bit(alignment) && alignment <= page, "malformed alignment");
-      require((section.sh_flags & SHF_TLS) == 0, "thread-local data is not supported");
-      sections[i] = take(section.sh_size, alignment);
-    }
-    segment.end = take(0, page);
+  // First, so that there is readable memory before every function: UndefinedBehaviorSanitizer reads it at a call.
+  stubs = take(CodeArea::code, object.symbols.size() * stub_size, stub_size);
+  for (std::size_t i = 0; i < sections.size(); ++i) {
+    if (!object.is_loaded(i)) continue;
+    const elf::Section& section = object.sections[i];
+    const std::uint64_t alignment = std::max<std::uint64_t>(section.addralign, 1);
+    require(std::has_single_bit(alignment) && alignment <= core::page_size(), "malformed alignment");
+    require((section.flags & elf::flag_tls) == 0, "thread-local data is not supported");
+    sections[i] = take(area_of(section), section.size, alignment);
   }
 }
 
 // Loads an object into memory that was allocated for it.
 class Loader {
  public:
-  Loader(const Object& object, const Layout& layout, std::byte* memory)
+  Loader(const Object& object, const Layout& layout, const CodeMemory& memory)
       : object_(object), layout_(layout), memory_(memory) {}
 
   void load();
   std::vector<std::pair<std::string, std::byte*>> functions() const;
 
  private:
-  std::uint64_t address(const Elf64_Sym& symbol) const;  // 0 if it has none
-  void relocate_section(const Elf64_Shdr& relocations);
+  std::uint64_t address(const elf::Symbol& symbol) const;  // 0 if it has none
+  void relocate_section(const elf::Section& relocations);
   std::span<std::byte, stub_size> stub(std::size_t symbol) const {
-    return std::span<std::byte, stub_size>(memory_ + layout_.stubs + symbol * stub_size, stub_size);
+    return std::span<std::byte, stub_size>(memory_.at(CodeArea::code) + layout_.stubs + symbol * stub_size, stub_size);
+  }
+  // The beginning of a section that is loaded.
+  std::byte* section(std::size_t index) const {
+    return memory_.at(area_of(object_.sections[index])) + layout_.sections[index];
   }
 
   const Object& object_;
   const Layout& layout_;
-  std::byte* memory_;
+  const CodeMemory& memory_;
   std::vector<std::uint64_t> addresses_;  // of the symbols
 };
 
 void Loader::load() {
   for (std::size_t i = 0; i < object_.sections.size(); ++i) {
-    const Elf64_Shdr& section = object_.sections[i];
-    if (!object_.is_loaded(i) || section.sh_type == SHT_NOBITS) continue;
-    const std::span<const std::byte> bytes = object_.image.part(section.sh_offset, section.sh_size);
-    std::copy(bytes.begin(), bytes.end(), memory_ + layout_.sections[i]);
+    const elf::Section& section = object_.sections[i];
+    if (!object_.is_loaded(i) || section.type == elf::section_no_bytes) continue;
+    const std::span<const std::byte> bytes = object_.image.part(section.offset, section.size);
+    std::copy(bytes.begin(), bytes.end(), this->section(i));
   }
   for (std::size_t i = 0; i < object_.symbols.size(); ++i) {
     addresses_.push_back(address(object_.symbols[i]));
     write_stub(machine, stub(i), addresses_[i]);
   }
-  for (const Elf64_Shdr& section : object_.sections) {
-    if (!object_.is_loaded(section.sh_info)) continue;  // belongs to debug information, or is not a relocation section
-    require(section.sh_type != SHT_REL, "relocations without addends are not supported");
-    if (section.sh_type == SHT_RELA) relocate_section(section);
+  for (const elf::Section& section : object_.sections) {
+    if (!object_.is_loaded(section.info)) continue;  // belongs to debug information, or is not a relocation section
+    require(section.type != elf::section_rel, "relocations without addends are not supported");
+    if (section.type == elf::section_rela) relocate_section(section);
   }
 }
 
-std::uint64_t Loader::address(const Elf64_Sym& symbol) const {
-  if (symbol.st_shndx == SHN_UNDEF) return external(object_.name(symbol));
-  if (symbol.st_shndx == SHN_ABS) return symbol.st_value;
-  require(symbol.st_shndx < object_.sections.size(), "symbol in no section");
-  if (!object_.is_loaded(symbol.st_shndx)) return 0;
-  require(symbol.st_value <= object_.sections[symbol.st_shndx].sh_size, "symbol beyond its section");
-  return reinterpret_cast<std::uint64_t>(memory_ + layout_.sections[symbol.st_shndx] + symbol.st_value);
+std::uint64_t Loader::address(const elf::Symbol& symbol) const {
+  if (symbol.shndx == elf::index_undefined) return external(object_.name(symbol));
+  if (symbol.shndx == elf::index_absolute) return symbol.value;
+  require(symbol.shndx < object_.sections.size(), "symbol in no section");
+  if (!object_.is_loaded(symbol.shndx)) return 0;
+  require(symbol.value <= object_.sections[symbol.shndx].size, "symbol beyond its section");
+  return reinterpret_cast<std::uint64_t>(section(symbol.shndx) + symbol.value);
 }
 
-void Loader::relocate_section(const Elf64_Shdr& relocations) {
-  require(relocations.sh_link == object_.symbol_table && relocations.sh_entsize == sizeof(Elf64_Rela),
+void Loader::relocate_section(const elf::Section& relocations) {
+  require(relocations.link == object_.symbol_table && relocations.entsize == sizeof(elf::Rela),
           "malformed relocations");
-  const Elf64_Shdr& target = object_.sections[relocations.sh_info];
-  require(target.sh_type != SHT_NOBITS, "malformed relocations");
-  std::byte* const begin = memory_ + layout_.sections[relocations.sh_info];
-  for (const Elf64_Rela& entry : object_.image.table<Elf64_Rela>(relocations.sh_offset, relocations.sh_size)) {
-    const std::size_t symbol = ELF64_R_SYM(entry.r_info);
-    require(entry.r_offset <= target.sh_size && symbol < object_.symbols.size(), "malformed relocation");
+  const elf::Section& target = object_.sections[relocations.info];
+  require(target.type != elf::section_no_bytes, "malformed relocations");
+  std::byte* const begin = section(relocations.info);
+  for (const elf::Rela& entry : object_.image.table<elf::Rela>(relocations.offset, relocations.size)) {
+    const std::size_t symbol = elf::symbol_of(entry);
+    require(entry.offset <= target.size && symbol < object_.symbols.size(), "malformed relocation");
     if (symbol != 0 && addresses_[symbol] == 0) {  // an error only if it is used: assemblers list unused symbols
       refuse(core::text("symbol '", object_.name(object_.symbols[symbol]), "' is not defined"));
     }
-    std::byte* const place = begin + entry.r_offset;
+    std::byte* const place = begin + entry.offset;
     const auto jump = reinterpret_cast<std::uint64_t>(stub(symbol).data());
-    const bool is_external = object_.symbols[symbol].st_shndx == SHN_UNDEF;
-    relocate(machine, {.type = static_cast<std::uint32_t>(ELF64_R_TYPE(entry.r_info)),
-                       .place = {place, target.sh_size - entry.r_offset},
+    const bool is_external = object_.symbols[symbol].shndx == elf::index_undefined;
+    relocate(machine, {.type = elf::type_of(entry),
+                       .place = {place, target.size - entry.offset},
                        .place_address = reinterpret_cast<std::uint64_t>(place),
-                       .addend = entry.r_addend,
+                       .addend = entry.addend,
                        .symbol = addresses_[symbol],
                        .near = is_external ? jump : addresses_[symbol],
                        .stub = jump});
@@ -248,40 +238,26 @@ void Loader::relocate_section(const Elf64_Shdr& relocations) {
 std::vector<std::pair<std::string, std::byte*>> Loader::functions() const {
   std::vector<std::pair<std::string, std::byte*>> functions;
   for (std::size_t i = 0; i < object_.symbols.size(); ++i) {
-    const Elf64_Sym& symbol = object_.symbols[i];
-    if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || !object_.is_loaded(symbol.st_shndx)) continue;
-    const Elf64_Shdr& section = object_.sections[symbol.st_shndx];
-    require(protection(section) == (PROT_READ | PROT_EXEC) && symbol.st_value < section.sh_size,
-            "function outside of code");
-    functions.emplace_back(object_.name(symbol), memory_ + (addresses_[i] - reinterpret_cast<std::uint64_t>(memory_)));
+    const elf::Symbol& symbol = object_.symbols[i];
+    if (elf::type_of(symbol) != elf::symbol_function || !object_.is_loaded(symbol.shndx)) continue;
+    const elf::Section& section = object_.sections[symbol.shndx];
+    require(area_of(section) == CodeArea::code && symbol.value < section.size, "function outside of code");
+    functions.emplace_back(object_.name(symbol), this->section(symbol.shndx) + symbol.value);
   }
   return functions;
 }
 
 }  // namespace
 
-void ObjectCode::Unmap::operator()(std::byte* address) const noexcept { munmap(address, size); }
-
 ObjectCode::ObjectCode(std::span<const std::byte> bytes) {
   const Object object(bytes);
   const Layout layout(object);
-  require(layout.size != 0, "no code");
-  void* memory = mmap(nullptr, layout.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED)
-    throw Error(Errc::out_of_memory, core::text("cannot allocate ", layout.size, " bytes for code"));
-  memory_ = {static_cast<std::byte*>(memory), Unmap{layout.size}};
-
-  Loader loader(object, layout, memory_.get());
+  require(layout.sizes != PerArea<std::size_t>{}, "no code");
+  memory_ = CodeMemory(layout.sizes);
+  Loader loader(object, layout, memory_);
   loader.load();
   functions_ = loader.functions();
-  for (const Segment& segment : layout.segments) {
-    if (segment.begin == segment.end) continue;
-    if (mprotect(memory_.get() + segment.begin, segment.end - segment.begin, segment.protection) != 0) {
-      refuse(core::text("cannot set the protection of its memory: ", std::strerror(errno)));
-    }
-  }
-  auto* const begin = reinterpret_cast<char*>(memory_.get());
-  __builtin___clear_cache(begin + layout.segments[0].begin, begin + layout.segments[0].end);
+  memory_.seal();
 }
 
 void* ObjectCode::try_find(std::string_view name) const noexcept {

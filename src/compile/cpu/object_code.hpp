@@ -1,7 +1,8 @@
 #pragma once
 
+#include "compile/cpu/code_memory.hpp"
+
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,15 +32,10 @@ class ObjectCode {
   }
 
   // The bytes of memory that it takes.
-  std::size_t size() const noexcept { return memory_.get_deleter().size; }
+  std::size_t size() const noexcept { return memory_.size(); }
 
  private:
-  struct Unmap {
-    std::size_t size;
-    void operator()(std::byte* address) const noexcept;
-  };
-
-  std::unique_ptr<std::byte[], Unmap> memory_;
+  CodeMemory memory_;
   std::vector<std::pair<std::string, std::byte*>> functions_;
 };
 

@@ -2,12 +2,12 @@
 
 #include <tessera/error.hpp>
 
+#include "compile/cpu/elf.hpp"
 #include "core/text.hpp"
 
 #include <array>
 #include <bit>
 #include <cstring>
-#include <elf.h>
 
 static_assert(std::endian::native == std::endian::little, "code is written in little-endian order");
 
@@ -42,18 +42,18 @@ void put_bits(const Relocation& relocation, std::uint32_t mask, std::uint32_t bi
 void relocate_x86(const Relocation& relocation) {
   const auto addend = static_cast<std::uint64_t>(relocation.addend);
   switch (relocation.type) {
-    case R_X86_64_NONE:
+    case elf::x86_64::none:
       return;
-    case R_X86_64_64:
+    case elf::x86_64::abs64:
       return put(relocation, relocation.symbol + addend);
-    case R_X86_64_PC64:
+    case elf::x86_64::pc64:
       return put(relocation, relocation.symbol + addend - relocation.place_address);
-    case R_X86_64_PC32:
-    case R_X86_64_PLT32:
+    case elf::x86_64::pc32:
+    case elf::x86_64::plt32:
       return put_distance32(relocation, relocation.near + addend);
-    case R_X86_64_GOTPCREL:
-    case R_X86_64_GOTPCRELX:
-    case R_X86_64_REX_GOTPCRELX:
+    case elf::x86_64::gotpcrel:
+    case elf::x86_64::gotpcrelx:
+    case elf::x86_64::rex_gotpcrelx:
       return put_distance32(relocation, relocation.stub + stub_address + addend);
   }
   refuse(relocation, "is not supported");
@@ -85,33 +85,33 @@ void relocate_aarch64(const Relocation& relocation) {
   const auto addend = static_cast<std::uint64_t>(relocation.addend);
   const std::uint64_t target = relocation.near + addend;
   switch (relocation.type) {
-    case R_AARCH64_NONE:
+    case elf::aarch64::none:
       return;
-    case R_AARCH64_ABS64:
+    case elf::aarch64::abs64:
       return put(relocation, relocation.symbol + addend);
-    case R_AARCH64_PREL64:
+    case elf::aarch64::prel64:
       return put(relocation, relocation.symbol + addend - relocation.place_address);
-    case R_AARCH64_PREL32:
+    case elf::aarch64::prel32:
       return put_distance32(relocation, target);
-    case R_AARCH64_CALL26:
-    case R_AARCH64_JUMP26:
+    case elf::aarch64::call26:
+    case elf::aarch64::jump26:
       return put_branch(relocation, target);
-    case R_AARCH64_ADR_PREL_PG_HI21:
+    case elf::aarch64::adr_prel_pg_hi21:
       return put_page(relocation, target);
-    case R_AARCH64_ADD_ABS_LO12_NC:
-    case R_AARCH64_LDST8_ABS_LO12_NC:
+    case elf::aarch64::add_abs_lo12_nc:
+    case elf::aarch64::ldst8_abs_lo12_nc:
       return put_page_offset(relocation, target, 1);
-    case R_AARCH64_LDST16_ABS_LO12_NC:
+    case elf::aarch64::ldst16_abs_lo12_nc:
       return put_page_offset(relocation, target, 2);
-    case R_AARCH64_LDST32_ABS_LO12_NC:
+    case elf::aarch64::ldst32_abs_lo12_nc:
       return put_page_offset(relocation, target, 4);
-    case R_AARCH64_LDST64_ABS_LO12_NC:
+    case elf::aarch64::ldst64_abs_lo12_nc:
       return put_page_offset(relocation, target, 8);
-    case R_AARCH64_LDST128_ABS_LO12_NC:
+    case elf::aarch64::ldst128_abs_lo12_nc:
       return put_page_offset(relocation, target, 16);
-    case R_AARCH64_ADR_GOT_PAGE:
+    case elf::aarch64::adr_got_page:
       return put_page(relocation, relocation.stub + stub_address + addend);
-    case R_AARCH64_LD64_GOT_LO12_NC:
+    case elf::aarch64::ld64_got_lo12_nc:
       return put_page_offset(relocation, relocation.stub + stub_address + addend, 8);
   }
   refuse(relocation, "is not supported");
@@ -122,13 +122,13 @@ void relocate_aarch64(const Relocation& relocation) {
 void write_stub(std::uint16_t machine, std::span<std::byte, stub_size> stub, std::uint64_t address) {
   constexpr std::array<std::uint32_t, 2> x86 = {0x000225ff, 0xcccc0000};      // jmp *2(%rip); int3; int3
   constexpr std::array<std::uint32_t, 2> aarch64 = {0x58000050, 0xd61f0200};  // ldr x16, .+8; br x16
-  const auto& jump = machine == EM_X86_64 ? x86 : aarch64;
+  const auto& jump = machine == elf::machine_x86_64 ? x86 : aarch64;
   std::memcpy(stub.data(), jump.data(), sizeof jump);
   std::memcpy(stub.data() + stub_address, &address, sizeof address);
 }
 
 void relocate(std::uint16_t machine, const Relocation& relocation) {
-  machine == EM_X86_64 ? relocate_x86(relocation) : relocate_aarch64(relocation);
+  machine == elf::machine_x86_64 ? relocate_x86(relocation) : relocate_aarch64(relocation);
 }
 
 }  // namespace tessera::compile::cpu

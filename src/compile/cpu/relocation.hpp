@@ -11,7 +11,7 @@ namespace tessera::compile::cpu {
 inline constexpr std::size_t stub_size = 16;
 inline constexpr std::size_t stub_address = 8;  // the offset of the address in the stub
 
-// Writes the stub for a symbol at `address`. `machine` is ELF's number: EM_X86_64 or EM_AARCH64.
+// Writes the stub for a symbol at `address`. `machine` is ELF's number: elf::machine_x86_64 or machine_aarch64.
 void write_stub(std::uint16_t machine, std::span<std::byte, stub_size> stub, std::uint64_t address);
 
 struct Relocation {

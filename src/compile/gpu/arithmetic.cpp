@@ -87,7 +87,8 @@ std::string compared(Code code, const std::string& a, const std::string& b) {
 }  // namespace
 
 std::string Printer::as(NumberKind to, Id id, const std::string& value) const {
-  return kind(id) == to ? value : syntax_.cast(to, value);
+  if (kind(id) == to) return value;
+  return kind(id) == NumberKind::s32 && to == NumberKind::s64 ? syntax_.widened(value) : syntax_.cast(to, value);
 }
 
 std::string Printer::call(std::string_view name, NumberKind kind, const std::string& a) const {
@@ -340,6 +341,7 @@ std::string Printer::converted(const ir::Op& op, Id operand, const std::string& 
     const std::string greatest = syntax_.integer(from_kind, range.greatest);
     value = text("(", value, " > ", greatest, " ? ", greatest, " : ", value, ")");
   }
+  if (result == NumberKind::s64 && from_kind == NumberKind::s32) return syntax_.widened(given);
   return result == from_kind ? value : syntax_.cast(result, value);
 }
 

@@ -93,6 +93,12 @@ std::string Syntax::cast(NumberKind to, const std::string& value) const {
   return is_glsl() ? text(type(to), "(", value, ")") : text("((", type(to), ")(", value, "))");
 }
 
+// Mesa 22.3 takes int64_t(x) < 2 as false whatever x is, if the 2 is a constant and x an int.
+std::string Syntax::widened(const std::string& value) const {
+  if (!is_glsl()) return cast(NumberKind::s64, value);
+  return from_bits(NumberKind::s64, value, text(value, " >> 31"));
+}
+
 std::string_view Syntax::barrier() const {
   switch (dialect_) {
     case Dialect::opencl:

@@ -27,7 +27,8 @@ class Syntax {
   std::string number(NumberKind kind, double value) const;
   std::string integer(NumberKind kind, std::int64_t value) const;
   std::string cast(NumberKind to, const std::string& value) const;
-  std::string_view barrier() const;  // of a workgroup: its writes become visible to it
+  std::string widened(const std::string& value) const;  // an s32, a variable or a number, as s64
+  std::string_view barrier() const;                     // of a workgroup: its writes become visible to it
   std::string from_bits(NumberKind to, const std::string& low, const std::string& high = {}) const;
   // A word of a value; f64 and s64 have two.
   std::string bits(NumberKind of, const std::string& value, int word) const;

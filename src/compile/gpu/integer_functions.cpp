@@ -68,6 +68,15 @@ constexpr auto table = std::to_array<Function>({
      "  $F at = t_mod_$X(i, period);\n"
      "  return at > n - #1# ? period - at : at;\n"
      "}\n"},
+    // Without 2 * n, which need not fit.
+    {"t_symmetric_$X", "s32 s64", false,
+     "$F t_symmetric_$X($F i, $F n) {\n"
+     "  if (n < #1#) return #0#;\n"
+     "  $F copy = i / n;\n"
+     "  $F at = i - copy * n;\n"
+     "  if (at < #0#) { at = at + n; copy = copy - #1#; }\n"
+     "  return (copy & #1#) == #0# ? at : n - #1# - at;\n"
+     "}\n"},
 
     // Wraps around, which signed integers of C need not do.
     {"t_mul_$X", "s32 s64", false, "$F t_mul_$X($F a, $F b) { return $W(a, *, b); }\n"},

@@ -2,6 +2,7 @@
 
 #include "compile/gpu/printer.hpp"
 #include "core/text.hpp"
+#include "ir/known_numbers.hpp"
 #include "ir/ranges.hpp"
 
 #include <algorithm>
@@ -55,14 +56,16 @@ Known from_floats(bool is_far_below, bool is_far_above, std::int64_t far) {
 // Adds to the interval analysis what makes a value an index, and which values may be far.
 class StorageAnalysis {
  public:
-  StorageAnalysis(const ir::Program& program, const Target& target) : program_(program), target_(target) {
-    for (const Op& op : program.ops) {
-      const bool has_far = std::ranges::any_of(op.operands, [&](Id operand) { return of(operand).is_far(); });
-      known_.push_back(op.type != Type::s64 ? Known{} : has_far ? from_far(op) : look(op));
-    }
+  StorageAnalysis(const ir::Program& program, const Target& target)
+      : program_(program), target_(target), may_be_carried_(program.ops.size(), !target.has_s64) {
+    do analyse();
+    while (has_wrong_assumption());
   }
 
   bool fits(std::size_t id) const { return known_[id].fits(); }
+  bool is_far(std::size_t id) const { return known_[id].is_far(); }
+  // Whether it is an s64 that a launch computes and that is stored in 32 bits.
+  bool is_narrow_number(std::size_t id) const { return is_number_[id] && fits(id); }
   // Whether the op does the same to the stored numbers as to those that they stand for.
   bool is_right(const Op& op) const {
     const auto is_far = [&](Id id) { return of(id).is_far(); };
@@ -77,8 +80,11 @@ class StorageAnalysis {
   const Known& of(Id id) const { return known_[static_cast<std::size_t>(id)]; }
   ir::Range range_of(const Op& op) const { return ir::range_of_op(program_, op, facts_, ranges_); }
   bool may_be_far(const Op& op, std::size_t i) const;
+  void analyse();
+  bool has_wrong_assumption();
   Known from_far(const Op& op) const;
   Known look(const Op& op) const;
+  Known argument(const Op& op) const;
   Known arithmetic(const Op& op) const;
   Known bitwise(const Op& op) const;
   Known converted(const Op& op) const;
@@ -95,7 +101,50 @@ class StorageAnalysis {
     return program_[id].type == Type::s64 ? of(id).range : ir::range_of(program_[id].type);
   };
   std::vector<Known> known_;
+  std::vector<bool> is_number_;  // known at launch, and computed or a scalar
+  // By argument of a loop: whether it is assumed to fit in 32 bits, which holds if it does before the loop and after a
+  // step.
+  std::vector<bool> may_be_carried_;
 };
+
+void StorageAnalysis::analyse() {
+  known_.clear();
+  is_number_ = ir::known_at_launch(program_);
+  for (std::size_t id = 0; id < program_.ops.size(); ++id) {
+    const Op& op = program_.ops[id];
+    const bool has_far = std::ranges::any_of(op.operands, [&](Id operand) { return of(operand).is_far(); });
+    Known known = op.type != Type::s64 ? Known{} : has_far ? from_far(op) : look(op);
+    const bool is_leaf = op.operands.empty() && op.code != Code::scalar;
+    is_number_[id] = is_number_[id] && op.type == Type::s64 && !is_leaf && !has_far && !known.is_far();
+    // Without 64-bit integers a launch refuses such numbers if they do not fit.
+    if (is_number_[id] && !target_.has_s64) {
+      known = {{std::max(known.range.low, all_int32.low), std::min(known.range.high, all_int32.high)}, true};
+    }
+    known_.push_back(known);
+  }
+}
+
+bool StorageAnalysis::has_wrong_assumption() {
+  bool is_wrong = false;
+  const auto is_narrow = [&](Id id) { return of(id).fits() && !of(id).is_far(); };
+  for (const ir::Region& region : program_.regions) {
+    for (std::size_t i = 0; i < region.results.size(); ++i) {
+      const Id argument = region.arguments[i + 1];
+      if (program_[argument].type != Type::s64 || !may_be_carried_[static_cast<std::size_t>(argument)]) continue;
+      if (is_narrow(program_[region.loop].operands[i + 1]) && is_narrow(region.results[i])) continue;
+      may_be_carried_[static_cast<std::size_t>(argument)] = false;
+      is_wrong = true;
+    }
+  }
+  return is_wrong;
+}
+
+// Of a loop: its counter, which runs at most INT32_MAX times, or a carried value.
+Known StorageAnalysis::argument(const Op& op) const {
+  if (op.shape.empty() && op.index == 0) return {{0, int32_max}, true};
+  const auto id = static_cast<std::size_t>(&op - program_.ops.data());
+  return may_be_carried_[id] ? Known{all_int32, false} : Known{};
+}
 
 // The range of a sum, difference and the like; within 32 bits if all operands are indices.
 Known StorageAnalysis::arithmetic(const Op& op) const {
@@ -226,8 +275,12 @@ Known StorageAnalysis::look(const Op& op) const {
     case Code::iota:
     case Code::argmax:
       return {range_of(op), true};
-    case Code::argument:  // the counter of a loop, which runs at most INT32_MAX times
-      return op.shape.empty() && op.index == 0 ? Known{{0, int32_max}, true} : Known{};
+    case Code::argument:
+      return argument(op);
+    case Code::result: {
+      const ir::Region& body = program_.regions[static_cast<std::size_t>(program_[op.operands[0]].index)];
+      return of(body.arguments[static_cast<std::size_t>(op.index) + 1]);
+    }
     case Code::neg:
     case Code::abs:
     case Code::add:
@@ -274,6 +327,37 @@ bool has_clamped_indices(const ir::Program& program, const Target& target) {
     const bool is_conversion = op.code == Code::convert || op.code == Code::nearest;
     return is_conversion && op.type == Type::s64 && ir::is_float(program[op.operands[0]].type);
   });
+}
+
+std::vector<Id> narrow_numbers(const ir::Program& program, const std::vector<bool>& is_live, const Target& target) {
+  const StorageAnalysis analysis(program, target);
+  std::vector<Id> found;
+  for (std::size_t id = 0; id < program.ops.size(); ++id) {
+    if (is_live[id] && analysis.is_narrow_number(id)) found.push_back(static_cast<Id>(id));
+  }
+  return found;
+}
+
+std::vector<Id> computed_from_scalars(const ir::Program& program, const std::vector<bool>& is_live,
+                                      const Target& target) {
+  std::vector<Id> found;
+  if (target.has_s64) return found;
+  const StorageAnalysis analysis(program, target);
+  std::vector<bool> is_computed(program.ops.size());
+  for (std::size_t id = 0; id < program.ops.size(); ++id) {
+    const Op& op = program.ops[id];
+    if (op.type != Type::s64) continue;
+    const auto follows = [&](Id operand) { return is_computed[static_cast<std::size_t>(operand)]; };
+    const bool counts = op.code == Code::argument && op.index == 0;
+    // Numbers from floats are clamped instead.
+    is_computed[id] =
+        !analysis.is_far(id) &&
+        (op.code == Code::scalar || std::ranges::any_of(op.operands, follows) ||
+         (counts && follows(program[program.regions[static_cast<std::size_t>(op.region)].loop].operands[0])));
+    const bool is_value = op.code != Code::loop && op.code != Code::store;
+    if (is_computed[id] && is_live[id] && is_value) found.push_back(static_cast<Id>(id));
+  }
+  return found;
 }
 
 std::vector<NumberKind> number_kinds(const ir::Program& program, const std::vector<bool>& is_live,

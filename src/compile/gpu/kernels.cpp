@@ -109,10 +109,10 @@ Printer::Printer(const ir::Program& program, const Target& target, Form form)
 // an int.
 void Printer::open_share(const std::string& piece, const std::string& pieces) {
   if (syntax_.is_glsl()) {
-    line(text("int ", piece, " = group * ", target_.group, " + lane;"));
+    line(text("int ", piece, " = (first_group + group) * ", target_.group, " + lane;"));
     open(text("if (uint(", piece, ") < uint(", pieces, "))"));
   } else {
-    line(text("int ", piece, " = (int)((unsigned)group * ", target_.group, "u + (unsigned)lane);"));
+    line(text("int ", piece, " = (int)((unsigned)(first_group + group) * ", target_.group, "u + (unsigned)lane);"));
     open(text("if ((unsigned)", piece, " < (unsigned)", pieces, ")"));
   }
 }
@@ -148,6 +148,12 @@ void check_buffers(const ir::Program& program, const Target& target, std::size_t
                                       " takes at most ", most));
 }
 
+void check_arguments(const ir::Program& program, const Target& target, int words) {
+  if (words <= target.most_argument_words) return;
+  throw Error(Errc::unsupported, text("[", program.name, "] needs ", words, " words for extents and scalars, and ",
+                                      full_name(target), " takes at most ", target.most_argument_words));
+}
+
 }  // namespace
 
 Kernel Printer::print() {
@@ -172,6 +178,7 @@ Kernel Printer::print() {
 
   const bool has_argument_buffer = target_.dialect == Dialect::vulkan && !result_.has_push_constants;
   check_buffers(program_, target_, result_.buffers.size() + result_.has_scratch + has_argument_buffer);
+  check_arguments(program_, target_, result_.argument_words);
   assemble_source();
   return std::move(result_);
 }

@@ -86,6 +86,9 @@ std::string Printer::inside_border(const ir::Op& op, std::size_t axis, NumberKin
     case Border::reflect:
       at = declare(kind, text("t_reflect_", of, "(", at, ", ", count, ")"));
       break;
+    case Border::symmetric:
+      at = declare(kind, text("t_symmetric_", of, "(", at, ", ", count, ")"));
+      break;
     case Border::wrap:
       at = declare(kind, text("t_wrap_", of, "(", at, ", ", count, ")"));
       break;
@@ -115,12 +118,12 @@ std::string Printer::loaded(Id id, const Point& point) {
   std::string inside;
   for (std::size_t axis = 0; axis < operands.size(); ++axis) {
     const std::string extent = is_load ? dim(op.index, static_cast<int>(axis)) : index(ir::extents_of(op)[axis]);
-    whole.push_back(is_load ? extent : index(program_[op.operands[0]].shape[axis]));
+    whole.push_back(is_load ? extent : this->extent(program_[op.operands[0]].shape[axis]));
     const Id index = operands[axis];
     std::string at = eval(index, operand_point(op, index, point));
     NumberKind kind_of_type = kind(index);
     if (!is_inside(op, axis)) {
-      const std::string in_form = kind_of_type == NumberKind::s64 ? syntax_.cast(NumberKind::s64, extent) : extent;
+      const std::string in_form = kind_of_type == NumberKind::s64 ? syntax_.widened(extent) : extent;
       at = inside_border(op, axis, kind_of_type, at, in_form, inside);
     }
     if (kind_of_type == NumberKind::s64) at = declare(NumberKind::s32, syntax_.cast(NumberKind::s32, at));

@@ -32,6 +32,13 @@ std::vector<NumberKind> number_kinds(const ir::Program& program, const std::vect
 inline constexpr std::int64_t largest_index = std::int64_t{1} << 30;
 inline constexpr std::int64_t longest_axis = std::int64_t{1} << 28;
 bool has_clamped_indices(const ir::Program& program, const Target& target);
+// The live s64 that are computed from extents, constants and scalars alone and stored in 32 bits: a launch checks that
+// they fit.
+std::vector<ir::Id> narrow_numbers(const ir::Program& program, const std::vector<bool>& is_live, const Target& target);
+// On a device without 64-bit integers: the live values that are computed from s64 scalars. Scalars are usually small,
+// and count as indices; a launch checks that all these values fit (Kernel::narrowed).
+std::vector<ir::Id> computed_from_scalars(const ir::Program& program, const std::vector<bool>& is_live,
+                                          const Target& target);
 
 // The words that a value takes in scratch memory.
 constexpr int words_of(NumberKind kind) noexcept { return kind == NumberKind::f64 || kind == NumberKind::s64 ? 2 : 1; }
@@ -91,6 +98,8 @@ class Printer {
   std::string eval(ir::Id id, const Point& point);
   std::string scalar(ir::Id id) { return eval(id, {}); }
   std::string index(ir::Id id, const Point& point = {});  // clamped to 32 bits
+  std::string extent(ir::Id id);                          // of a shape: not negative
+  std::string count(ir::Id id);                           // of a loop
   std::string compute(ir::Id id, const Point& point);
   Point operand_point(const ir::Op& op, ir::Id operand, const Point& point) const;
   std::string leaf(ir::Id id, const Point& point);
@@ -145,6 +154,7 @@ class Printer {
 
   // Around the body (source_text.cpp).
   void declare_arguments();
+  void find_numbers();
   std::string_view declared_element(ir::Type type) const;
   std::string declared_buffers() const;
   std::string declared_shared_memory();
@@ -231,6 +241,7 @@ class Printer {
   std::vector<Known> known_;
   std::vector<std::vector<std::string>> dims_;
   std::vector<std::string> scalars_;
+  std::map<ir::Id, std::string> numbers_;  // passed as arguments
   std::vector<std::string> origins_, blocks_, tile_dims_;
   std::map<int, std::string> quads_;  // by buffer: the four elements that were read
   int component_ = 0;                 // which of the four is computed

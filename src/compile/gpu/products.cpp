@@ -182,13 +182,13 @@ void Printer::add_up(std::vector<std::string>& sums) {
   if (product_->loop != ir::none) {
     const ir::Op& loop = program_[product_->loop];
     const std::string counter = name("k");
-    open_loop(counter, "0", index(loop.operands[0]), 1, {loop.operands[0]});
+    open_loop(counter, "0", count(loop.operands[0]), 1, {loop.operands[0]});
     known_.back()[{program_.regions[static_cast<std::size_t>(loop.index)].arguments[0], {}}] = counter;
   }
   const Id inner = program_[program_[product_->mma].operands[0]].shape.back();
   std::int64_t known = 0;
   const bool is_whole = ir::is_constant(program_, inner, known) && known % blocking_.depth == 0;
-  const std::string count = index(inner);
+  const std::string count = extent(inner);
   const std::string first = name("k");
   open_loop(first, "0", count, blocking_.depth, {inner});
   fill_blocks(first, count, is_whole);

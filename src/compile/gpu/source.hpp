@@ -1,7 +1,9 @@
 #pragma once
 
 #include "compile/compile.hpp"
+#include "ir/extents.hpp"
 #include "ir/ir.hpp"
+#include "ir/known_numbers.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -31,7 +33,8 @@ struct Target {
   std::int64_t shared_bytes = 16384;  // memory of a workgroup
   std::int64_t push_bytes = 0;        // the arguments that fit in Vulkan's push constants; more of them are a buffer
   int most_buffers = 8;               // that one kernel can use
-  int product_block = 4;              // rows and columns of a matrix product that an invocation computes; 4, 8, …
+  int most_argument_words = std::numeric_limits<int>::max();
+  int product_block = 4;  // rows and columns of a matrix product that an invocation computes; 4, 8, …
   // Mesa's software drivers silently stop an invocation after this many steps of all its loops together. 0: no limit.
   std::int64_t most_steps = 0;
 };
@@ -64,6 +67,21 @@ struct Kernel {
   Tiling tiling;
   std::vector<ir::Id> scratch_values;  // the values stored in scratch memory…
   std::vector<int> scratch_words;      // …and how many words each takes a point
+
+  // Numbers that are computed when the kernel is launched, so that no device computes them in fewer bits: extents and
+  // loop counts, which are passed as arguments in this order…
+  std::size_t passed_numbers = 0;
+  // …then the other numbers that are stored in 32 bits and must fit…
+  std::vector<ir::Id> number_ids;
+  ir::KnownNumbers numbers;
+  // …within this range; and the values computed from s64 scalars, whose ranges must be within it too.
+  ir::Range numbers_range = {std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max()};
+  std::vector<ir::Id> narrowed;
+  ir::ExtentChecks extent_checks;
+  std::string device;  // for messages
+  // Throws if a launch would make a value too large: what ExtentChecks throws, or Errc::unsupported, naming kernel,
+  // value and device.
+  void check(const ir::Program& program, const std::int64_t* dims, const std::uint64_t* scalars) const;
 
   // The loops within a piece of work. The count of a loop is a product of extents, possibly divided among invocations.
   struct Loop {
@@ -99,6 +117,9 @@ struct Kernel {
   // The words of the arguments, for that grid.
   std::vector<std::uint32_t> arguments(const ir::Program& program, const std::int64_t* dims,
                                        const std::uint64_t* scalars, const Grid& grid) const;
+  // Changes arguments so that a dispatch of at most `count` workgroups does only a part of the launch: that of `count`
+  // of the grid's workgroups, beginning with `first`.
+  void select(std::vector<std::uint32_t>& arguments, std::int64_t first, std::int64_t count) const;
 };
 
 // A kernel of a chain. `memory` numbers its buffers, then its scratch memory; the same memory has the same number in

@@ -2,10 +2,14 @@
 #include "compile/gpu/printer.hpp"
 #include "core/text.hpp"
 
+#include <algorithm>
+#include <set>
+
 namespace tessera::compile::gpu {
 
 using core::text;
 using ir::Code;
+using ir::Id;
 using ir::Type;
 
 namespace {
@@ -19,10 +23,46 @@ NumberKind kind_of(Type type) {
 
 }  // namespace
 
-// The arguments: pieces of work, words of scratch memory a workgroup, extents, scalars.
+// The numbers that launches compute, and what they check.
+void Printer::find_numbers() {
+  // The last tile along an axis may be clipped: what depends on its extent is computed on the device.
+  const std::vector<bool> is_known = ir::known_at_launch(program_);
+  std::vector<bool> varies(program_.ops.size());
+  for (std::size_t id = 0; id < program_.ops.size(); ++id) {
+    const ir::Op& op = program_.ops[id];
+    const auto axis = static_cast<std::size_t>(op.axis);
+    varies[id] =
+        (op.code == Code::tile_dim && tiling_.extents[axis] > 1 && analysis_.is_clipped[axis]) ||
+        std::ranges::any_of(op.operands, [&](Id operand) { return varies[static_cast<std::size_t>(operand)]; });
+  }
+  std::set<Id> passed;
+  const auto pass = [&](Id id) {
+    const Code code = program_[id].code;
+    const bool is_computed = code != Code::constant && code != Code::dim && code != Code::tile_dim;
+    if (is_computed && is_known[static_cast<std::size_t>(id)] && !varies[static_cast<std::size_t>(id)])
+      passed.insert(id);
+  };
+  for (std::size_t id = 0; id < program_.ops.size(); ++id) {
+    const ir::Op& op = program_.ops[id];
+    if (!analysis_.is_live[id]) continue;
+    std::ranges::for_each(op.shape, pass);
+    if (op.code == Code::loop) pass(op.operands[0]);
+  }
+  result_.passed_numbers = passed.size();
+  result_.number_ids.assign(passed.begin(), passed.end());
+  for (const Id id : narrow_numbers(program_, analysis_.is_live, target_)) result_.number_ids.push_back(id);
+  result_.numbers = ir::KnownNumbers(program_, result_.number_ids);
+  result_.narrowed = computed_from_scalars(program_, analysis_.is_live, target_);
+  if (has_clamped_indices(program_, target_)) result_.numbers_range = {-longest_axis, longest_axis};
+  result_.device = full_name(target_);
+  result_.extent_checks = ir::ExtentChecks(program_, tiling_.extents);
+}
+
+// The arguments: pieces of work, words of scratch memory a workgroup, the workgroup that the dispatch begins with (see
+// Kernel::select), extents, scalars, numbers.
 void Printer::declare_arguments() {
-  int word = 2;
-  arguments_ = "int pieces = arguments[0];\n";
+  int word = 3;
+  arguments_ = "int pieces = arguments[0];\n  int first_group = arguments[2];\n";
   for (std::size_t buffer = 0; buffer < program_.buffers.size(); ++buffer) {
     dims_.emplace_back();
     for (std::size_t axis = 0; axis < program_.buffers[buffer].dims.size(); ++axis) {
@@ -47,8 +87,16 @@ void Printer::declare_arguments() {
     word += 2;
     scalars_.push_back(text("scalar", number));
     if (!is_used[number]) continue;
-    const NumberKind of = kind_of(program_.scalars[number].type);
+    // Without 64-bit integers the lower half is all: a launch checks that the scalar fits.
+    const bool is_narrowed = program_.scalars[number].type == Type::s64 && !target_.has_s64;
+    const NumberKind of = is_narrowed ? NumberKind::s32 : kind_of(program_.scalars[number].type);
     arguments_ += text("  ", syntax_.variable(of), " scalar", number, " = ", syntax_.from_bits(of, low, high), ";\n");
+  }
+  find_numbers();
+  for (std::size_t i = 0; i < result_.passed_numbers; ++i) {
+    const std::string variable = text("number", i);
+    arguments_ += text("  int ", variable, " = arguments[", word++, "];\n");
+    numbers_[result_.number_ids[i]] = variable;
   }
   result_.argument_words = word;
   result_.has_push_constants = target_.dialect == Dialect::vulkan && word * 4 <= target_.push_bytes;

@@ -19,7 +19,7 @@ constexpr std::string_view no_index = "2147483647";
 
 std::vector<std::string> Printer::extents_of(Id id) {
   std::vector<std::string> extents;
-  for (const Id extent : program_[id].shape) extents.push_back(index(extent));
+  for (const Id extent : program_[id].shape) extents.push_back(this->extent(extent));
   return extents;
 }
 
@@ -85,7 +85,7 @@ void Printer::print_reduction_stage(Id id) {
   const ir::Op& op = program_[id];
   const std::vector<std::string> extents = extents_of(id);
   const std::string points = declare_index(product(extents));
-  const std::string count = index(program_[op.operands[0]].shape[static_cast<std::size_t>(op.axis)]);
+  const std::string count = extent(program_[op.operands[0]].shape[static_cast<std::size_t>(op.axis)]);
   uses_reduction_memory_ = true;
   // No barrier is in a branch: PoCL rejects that, although all invocations take the same one.
   std::string done = "0";
@@ -95,6 +95,9 @@ void Printer::print_reduction_stage(Id id) {
     open_loop(at, "lane", done, target_.group, op.shape);
     to_scratch(id, at, inline_reduction(id, unravelled(at, extents)));
     close_loop();
+    // PoCL 3.1 does not run this loop if the next one, which has barriers, has no steps: a tile of 40 rows read what
+    // the scratch memory held before. A barrier between them helps.
+    if (target_.dialect == Dialect::opencl) line(std::string(syntax_.barrier()));
   }
   const std::string at = name("p");
   open_loop(at, done, points, 1, op.shape);
@@ -192,7 +195,7 @@ void Printer::print_loop_stage(Id id) {
     fill(loop.operands[j + 1], argument, scratch_of_.at(argument).name);
   }
   line(std::string(syntax_.barrier()));
-  const std::string count = index(loop.operands[0]);
+  const std::string count = this->count(loop.operands[0]);
   const std::string counter = name("k");
   open_loop(counter, "0", count, 1, {loop.operands[0]});
   known_.back()[{region.arguments[0], {}}] = counter;
@@ -301,7 +304,7 @@ void Printer::print_store() {
 // A loop over the workgroup's tiles.
 void Printer::open_tiles() {
   const std::size_t rank = tiling_.extents.size();
-  open("for (int tile = group; tile < pieces; tile += groups)");
+  open("for (int tile = first_group + group; tile < pieces; tile += groups)");
   origins_.assign(rank, "0");
   blocks_.assign(rank, "0");
   tile_dims_.assign(rank, "1");

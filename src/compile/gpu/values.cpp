@@ -1,5 +1,6 @@
 #include "compile/gpu/printer.hpp"
 #include "core/text.hpp"
+#include "ir/ranges.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -144,6 +145,17 @@ std::string Printer::index(Id id, const Point& point) {
   return declare(NumberKind::s32, syntax_.cast(NumberKind::s32, inside));
 }
 
+std::string Printer::extent(Id id) {
+  if (const auto found = numbers_.find(id); found != numbers_.end()) return found->second;
+  const std::string value = index(id);
+  return ir::may_be_negative(program_, id) ? declare(NumberKind::s32, text("max(", value, ", 0)")) : value;
+}
+
+std::string Printer::count(Id id) {
+  const auto found = numbers_.find(id);
+  return found == numbers_.end() ? index(id) : found->second;
+}
+
 // The point of an operand that a point of the result needs, by the rules of broadcasting.
 Printer::Point Printer::operand_point(const ir::Op& op, Id operand, const Point& point) const {
   const std::vector<Id>& shape = program_[operand].shape;
@@ -234,7 +246,7 @@ std::string Printer::reshaped(const ir::Op& op, const Point& point) {
   }
   std::string at = "0";
   for (std::size_t axis = 0; axis < to.size(); ++axis) {
-    at = declare_index(plus(times(at, index(to[axis])), point[axis]));
+    at = declare_index(plus(times(at, extent(to[axis])), point[axis]));
   }
   for (std::size_t axis = from.size(); axis-- > 0;) {
     if (is_extent_one(program_, from[axis])) continue;
@@ -259,21 +271,19 @@ std::string Printer::sliced(Id id, const Point& point) {
   Point moved;
   std::string inside;
   for (std::size_t axis = 0; axis < point.size(); ++axis) {
-    const std::string extent = index(program_[operand].shape[axis]);
+    const std::string whole = extent(program_[operand].shape[axis]);
     // A start far outside must not wrap around.
     const Id start = op.operands[axis + 1];
     std::string at;
     if (kind(start) == NumberKind::s64) {
-      const std::string wide =
-          declare(NumberKind::s64, text(eval(start, {}), " + ", syntax_.cast(NumberKind::s64, point[axis])));
-      const std::string is_in =
-          declare(NumberKind::boolean, text(wide, " >= ", syntax_.integer(NumberKind::s64, 0), " && ", wide, " < ",
-                                            syntax_.cast(NumberKind::s64, extent)));
+      const std::string wide = declare(NumberKind::s64, text(eval(start, {}), " + ", syntax_.widened(point[axis])));
+      const std::string is_in = declare(NumberKind::boolean, text(wide, " >= ", syntax_.integer(NumberKind::s64, 0),
+                                                                  " && ", wide, " < ", syntax_.widened(whole)));
       inside += text(inside.empty() ? "" : " && ", is_in);
       at = declare(NumberKind::s32, text(is_in, " ? ", syntax_.cast(NumberKind::s32, wide), " : 0"));
     } else {
       at = declare_index(plus(point[axis], eval(start, {})));
-      inside += text(inside.empty() ? "" : " && ", at, " >= 0 && ", at, " < ", extent);
+      inside += text(inside.empty() ? "" : " && ", at, " >= 0 && ", at, " < ", whole);
     }
     moved.push_back(at);
   }
@@ -300,7 +310,7 @@ std::string Printer::inline_loop(const ir::Op& loop, Id wanted, const Point& poi
     const Id argument = region.arguments[j + 1], first = loop.operands[j + 1];
     carried.push_back(declare(kind(argument), as(kind(argument), first, eval(first, point_of(j)))));
   }
-  const std::string count = index(loop.operands[0]);
+  const std::string count = this->count(loop.operands[0]);
   const std::string counter = name("k");
   open_loop(counter, "0", count, 1, {loop.operands[0]});
   known_.back()[{region.arguments[0], {}}] = counter;
@@ -344,7 +354,7 @@ std::string Printer::inline_mma(Id id, const Point& point) {
   const ir::Op& op = program_[id];
   const Id a = op.operands[0], b = op.operands[1], c = op.operands[2];
   std::string sum = declare(kind(id), as(kind(id), c, eval(c, operand_point(op, c, point))));
-  const std::string count = index(program_[a].shape.back());
+  const std::string count = extent(program_[a].shape.back());
   count_up("0", count, 1, {program_[a].shape.back()}, [&](const std::string& k) {
     const std::string left = as(kind(id), a, eval(a, mma_point(a, point, point[point.size() - 2], k)));
     const std::string right = as(kind(id), b, eval(b, mma_point(b, point, k, point.back())));
@@ -362,7 +372,7 @@ std::string Printer::inline_reduction(Id id, const Point& point) {
   std::string best = declare(of, identity(op, of));
   std::string at = finds_index ? declare(NumberKind::s32, "0") : "";
   const std::string lost = loses_bits(op) ? declare(of, syntax_.number(of, 0)) : "";
-  const std::string count = index(program_[operand].shape[axis]);
+  const std::string count = extent(program_[operand].shape[axis]);
   count_up("0", count, 1, {program_[operand].shape[axis]}, [&](const std::string& k) {
     Point moved = point;
     moved[axis] = k;

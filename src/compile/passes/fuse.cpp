@@ -6,6 +6,7 @@
 #include "compile/passes/program_copy.hpp"
 #include "core/text.hpp"
 #include "ir/analysis.hpp"
+#include "ir/cost.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -102,7 +103,8 @@ void Fusion::look() {
   copy_reader(make, [&](const Op& op, const std::vector<Id>& indices) {
     is_read = true;
     if (make.is_in_loop()) is_in_loop_ = true;
-    if (op.border == Border::wrap || op.border == Border::reflect) goes_around_ = true;
+    if (op.border == Border::wrap) wraps_ = true;
+    if (op.border == Border::reflect || op.border == Border::symmetric) reflects_ = true;
     if (op.border == Border::zero) has_zero_border_ = true;
     all_direct_ = all_direct_ && is_direct(make, indices, false);
     all_direct_in_groups_ = all_direct_in_groups_ && is_direct(make, indices, true);
@@ -120,11 +122,13 @@ void Fusion::choose_way() {
     way_ = Way::direct;
     return;
   }
-  const bool has_parts = std::ranges::all_of(reach_, &Reach::is_known) && !is_in_loop_ && !goes_around_;
+  const bool has_parts = std::ranges::all_of(reach_, &Reach::is_known) && !is_in_loop_ && !wraps_ &&
+                         (!reflects_ || std::ranges::all_of(reach_, &Reach::is_around_own));
   bool keeps_whole = true;
   for (std::size_t axis = 0; axis < rank(); ++axis)
     keeps_whole = keeps_whole && (!writer_whole_[axis] || reach_[axis].is_all);
   if (has_parts && keeps_whole) {
+    if (reflects_) std::ranges::for_each(reach_, &Reach::reach_equally_far);
     group_ = group_to_skip();
     way_ = group_ > 1 && all_direct_in_groups_ ? Way::direct : Way::parts;
     return;
@@ -136,7 +140,7 @@ void Fusion::choose_way() {
   }
   if (!keeps_whole)
     refuse(text(writer_.name, " needs a whole axis, of which ", reader_.name, " reads a part at a time"));
-  if (goes_around_) refuse(text(reader_.name, " wraps or reflects at the border, which reads elements far away"));
+  if (wraps_) refuse(text(reader_.name, " wraps around at the border, which reads elements far away"));
   refuse(text(reader_.name, " reads it at irregular positions"));
 }
 

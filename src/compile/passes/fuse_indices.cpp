@@ -176,6 +176,10 @@ void Fusion::note_reach(Builder& make, const Op& op, const std::vector<Id>& indi
     const auto [whole, more] = without_constant(make, make.dim(input_, static_cast<int>(axis)));
     reach.is_all = reach.is_all && line->base == ir::none && line->offset == 0 && line->scale == 1 &&
                    line->whole == whole && line->more == more;
+    Line own = *line;
+    own.offset = own.more = 0;
+    int output_axis = -1;
+    reach.is_around_own = reach.is_around_own && is_own_axis(make, own, axis, &output_axis);
     const std::int64_t last = line->offset + line->scale * (line->more - 1);
     if (line->scale > 1) {
       std::int64_t factor = 0;

@@ -5,6 +5,7 @@
 #include "ir/builder.hpp"
 #include "ir/ir.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -50,9 +51,19 @@ struct Reach {
   std::int64_t last = 0;   // base + last + scale * whole is the last index
   bool is_known = true;    // every load has this form
   bool is_all = true;      // every load reads the whole axis
+  // Every load reads at constant distances from each point's own coordinate.
+  bool is_around_own = true;
   // For groups of `scale` elements: which elements are read, and whether base and border rules are those of groups.
   std::set<std::int64_t> members;
   bool is_in_groups = true;
+
+  // For borders that are mirrored: an index outside is read on the same side of the border as the point, and no farther
+  // from it, but perhaps in the other direction.
+  void reach_equally_far() {
+    const std::int64_t distance = std::max(-first, last + 1);
+    first = -distance;
+    last = distance - 1;
+  }
 };
 
 inline std::int64_t quotient_down(std::int64_t a, std::int64_t b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }
@@ -119,7 +130,8 @@ class Fusion {
   bool all_direct_ = true;
   bool all_direct_in_groups_ = true;  // the same, for elements of groups
   bool is_in_loop_ = false;           // a load is in a loop
-  bool goes_around_ = false;          // a border wraps or reflects
+  bool wraps_ = false;                // a border wraps around
+  bool reflects_ = false;             // a border is mirrored
   bool has_zero_border_ = false;
   std::vector<Reach> reach_;
   bool has_reach_ = false;

@@ -133,7 +133,8 @@ void Cuts::look_at_uses(std::span<const Id> operands) {
   for (const Id operand : operands) {
     const Op& used = program_[operand];
     // Numbers that depend on the tiles.
-    if (used.code == Code::tile_dim || used.code == Code::block) keep_whole(used);
+    if (used.code == Code::block) keep_whole(used);
+    keep_whole_of(operand);
     if (const Op* origin = origin_in(operand)) keep_whole(*origin);
     if (used.code == Code::iota) keep_whole_of(used.shape[static_cast<std::size_t>(used.axis)]);
   }

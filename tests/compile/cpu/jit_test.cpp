@@ -1,19 +1,24 @@
 #include "compile/cpu/jit.hpp"
 
+#include "compile/cpu/evictable_code.hpp"
+#include "support/depth.hpp"
 #include "tile/trace.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <iterator>
 #include <memory>
 #include <pthread.h>
 #include <string>
+#include <sys/resource.h>
 #include <thread>
 #include <type_traits>
 #include <unistd.h>
@@ -207,6 +212,119 @@ TEST(Jit, Chains_of_thousands_of_ops_need_no_large_stack) {
     for (int step = 0; step < steps; ++step) expected = (expected ^ step) + x[i];
     EXPECT_EQ(z[i], expected);
   }
+}
+
+// A limit for loaded code while a test runs.
+struct CodeLimit {
+  explicit CodeLimit(std::size_t bytes) { set_code_limit(bytes); }
+  ~CodeLimit() { set_code_limit(usual_code_limit); }
+  CodeLimit(const CodeLimit&) = delete;
+  CodeLimit& operator=(const CodeLimit&) = delete;
+};
+
+TEST(Jit, Code_that_was_not_used_for_long_is_unloaded_and_loaded_again) {
+  const std::size_t before = loaded_code_bytes();
+  std::vector<std::shared_ptr<const Compiled>> codes;
+  for (std::int64_t tile = 1; tile <= 20; ++tile) codes.push_back(jit(doubled(), {{1024 * tile}}, host()));
+  const std::size_t each = (loaded_code_bytes() - before) / 20;
+  std::atomic<bool> first_is_ready = false;
+  codes[0]->report_readiness(first_is_ready);
+  EXPECT_TRUE(first_is_ready);
+  {
+    const CodeLimit limit(before + 10 * each);
+    EXPECT_LE(loaded_code_bytes(), before + 10 * each);
+    EXPECT_FALSE(first_is_ready);
+    const JitCounts counts = jit_counts();
+    for (const auto& code : codes) expect_doubles(*code, 5000);
+    EXPECT_GT(jit_counts().from_disk, counts.from_disk);
+    EXPECT_EQ(jit_counts().compiled, counts.compiled);
+    EXPECT_LE(loaded_code_bytes(), before + 10 * each);
+    // What is used all the time stays.
+    expect_doubles(*codes[0], 5000);
+    EXPECT_TRUE(first_is_ready);
+    int unloaded = 0;
+    for (const auto& code : codes) {
+      expect_doubles(*code, 5000);
+      if (!first_is_ready) ++unloaded;
+      expect_doubles(*codes[0], 5000);
+    }
+    EXPECT_LE(unloaded, 2);
+  }
+  codes.clear();
+  EXPECT_EQ(loaded_code_bytes(), before);
+}
+
+TEST(Jit, Threads_run_code_while_it_is_unloaded_all_the_time) {
+  std::vector<std::shared_ptr<const Compiled>> codes;
+  for (std::int64_t tile = 1; tile <= 4; ++tile) codes.push_back(jit(doubled(), {{512 * tile}}, host()));
+  const CodeLimit none(1);
+  std::atomic<bool> is_done = false;
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 0; i < 3; ++i) {
+    threads.emplace_back([&, i] {
+      for (int round = 0; round < test::rounds(2000); ++round) {
+        std::array<float, 3> x = {1, 2, static_cast<float>(round)}, z = {};
+        const std::array buffers = {reinterpret_cast<std::byte*>(z.data()), reinterpret_cast<std::byte*>(x.data())};
+        const std::array<std::int64_t, 2> dims = {3, 3};
+        codes[(i + static_cast<std::size_t>(round)) % codes.size()]->run({buffers.data(), dims.data(), nullptr}, 0, 1);
+        ASSERT_EQ(z[2], 2 * static_cast<float>(round));
+      }
+    });
+  }
+  const std::jthread evictor([&] {
+    while (!is_done) set_code_limit(1);
+  });
+  threads.clear();
+  is_done = true;
+}
+
+// Code runs also while a thread's own objects are destroyed at its end.
+TEST(Jit, Runs_at_the_end_of_a_thread) {
+  const auto code = jit(doubled(), {{2048}}, host());
+  struct AtEnd {
+    const Compiled* code = nullptr;
+    ~AtEnd() {
+      if (code) expect_doubles(*code, 1000);
+    }
+  };
+  std::thread([&] {
+    thread_local AtEnd at_end;  // destroyed after what the first run makes
+    at_end.code = code.get();
+    expect_doubles(*code, 1000);
+  }).join();
+}
+
+// Run by the test below, in a process that has no compiler yet.
+TEST(Jit, DISABLED_Without_descriptors) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto code = compile(doubled());
+  expect_doubles(*code, 100);
+  expect_doubles(*compile(doubled()), 100);
+  EXPECT_EQ(jit_counts().compiled + jit_counts().from_disk, 0U);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  for (int run = 0; run < 64; ++run) expect_doubles(*code, 100);
+  EXPECT_EQ(jit_counts().compiled, 1U);
+  EXPECT_NE(jit(doubled(), {{128}}, host()), nullptr);
+}
+
+TEST(Jit, Without_descriptors_kernels_are_interpreted_until_there_are_some_again) {
+  const std::string self = fs::read_symlink("/proc/self/exe");
+  const fs::path said = Cache::folder / "said";
+  const std::string command = "'" + self +
+                              "' --gtest_also_run_disabled_tests --gtest_filter=*.DISABLED_Without_descr* 2>'" +
+                              said.string() + "'";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+  std::ifstream file(said);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string expected = "tessera: kernels are interpreted";
+  EXPECT_EQ(text.find(expected), 0U) << text;
+  EXPECT_EQ(text.find(expected, 1), std::string::npos) << text;
+  EXPECT_NE(text.find("libtessera_llvm.so"), std::string::npos) << text;
+  EXPECT_NE(text.find("Too many open files"), std::string::npos) << text;
+  fs::remove(said);
 }
 
 TEST(Jit, Interprets_where_an_input_is_empty) {

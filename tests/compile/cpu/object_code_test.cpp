@@ -7,11 +7,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
 #include <elf.h>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -86,6 +89,45 @@ TEST(Object_code, Functions_stay_where_they_are_when_it_is_moved) {
   EXPECT_EQ(second.function<int(int)>("thrice"), thrice);
   EXPECT_EQ(thrice(5), 15);
   EXPECT_GT(second.size(), 0U);
+}
+
+// Lines of /proc/self/maps.
+std::ptrdiff_t mappings() {
+  std::ifstream file("/proc/self/maps");
+  return std::count(std::istreambuf_iterator<char>(file), {}, '\n');
+}
+
+// A mapping or two each would end at the system's limit, 65,530.
+TEST(Object_code, Thousands_of_objects_share_a_few_mappings) {
+  const Bytes object = sample();
+  const std::ptrdiff_t before = mappings();
+  const std::size_t regions = code_regions();
+  std::vector<ObjectCode> all;
+  for (int i = 0; i < 3000; ++i) all.emplace_back(object);
+  EXPECT_LT(mappings() - before, 200);
+  for (std::size_t i = 0; i < all.size(); i += 2) all[i] = ObjectCode(object);  // in the gaps
+  EXPECT_LT(mappings() - before, 200);
+  for (const ObjectCode& code : all) ASSERT_EQ(code.function<int(int)>("thrice")(14), 42);
+  EXPECT_GT(code_regions(), regions);
+  all.clear();
+  EXPECT_EQ(code_regions(), regions);
+}
+
+// Never writable and executable at once.
+TEST(Object_code, Code_is_not_writable_and_data_not_executable) {
+  const ObjectCode code(sample());
+  const auto address = reinterpret_cast<std::uintptr_t>(code.find("thrice"));
+  std::ifstream file("/proc/self/maps");
+  bool is_found = false;
+  for (std::string line; std::getline(file, line);) {
+    std::uintptr_t begin = 0, end = 0;
+    char dash = 0;
+    std::string access;
+    std::istringstream(line) >> std::hex >> begin >> dash >> end >> access;
+    EXPECT_FALSE(access.find('w') != std::string::npos && access.find('x') != std::string::npos) << line;
+    if (address >= begin && address < end) is_found = access.starts_with("r-x");
+  }
+  EXPECT_TRUE(is_found);
 }
 
 TEST(Object_code, An_unknown_function_is_an_error) {

@@ -208,6 +208,33 @@ TEST(Fuse, Stencils_read_parts) {
   }
 }
 
+TEST(Fuse, Stencils_with_mirrored_borders_read_parts) {
+  for (const char* border : {"reflect", "reflect_101", "zero"}) {
+    for (const Shape& size : std::vector<Shape>{{1, 1, 3}, {2, 3, 3}, {1, 40, 3}, {23, 19, 3}}) {
+      expect_fuses(size, u8,
+                   {{"gaussian_blur", size, u8, {{"radius", 2}, {"border", border}}},
+                    {"sharpen", size, u8, {{"radius", 3}, {"sigma", 1.5}, {"border", border}}}});
+    }
+  }
+  // What is read ahead of a point is mirrored to behind it.
+  kernels::add(kernels::from_tile_kernel(tile::kernel("test_ahead", [](tile::Out<float> z, tile::In<float> x) {
+    z.store(tile::load_shifted(x, z, {2, 3}, tile::Border::reflect) +
+            2 * tile::load_shifted(x, z, {-1, 0}, tile::Border::symmetric));
+  })));
+  for (const Shape& size : std::vector<Shape>{{1, 2}, {2, 1}, {3, 4}, {1, 40}, {23, 37}}) {
+    expect_fuses(size, f32, {{"gaussian_blur", size, f32, {{"radius", 2}}}, {"test_ahead", size, f32}});
+  }
+}
+
+TEST(Fuse, A_border_that_wraps_around_does_not_read_parts) {
+  const Shape size = {20, 30};
+  const Traced writer = traced({"gaussian_blur", size, f32}, size, f32);
+  const Traced reader = traced({"box_blur", size, f32, {{"border", "wrap"}}}, size, f32);
+  const Fused fused = fuse(reader.program, 1, writer.program, std::vector{-1});
+  EXPECT_FALSE(fused.program);
+  EXPECT_EQ(fused.reason, "box_blur wraps around at the border, which reads elements far away");
+}
+
 TEST(Fuse, Blur_sharpen_and_grayscale_are_one) {
   const std::vector<Shape> sizes = {{5, 7, 4}, {1, 1, 4}, {18, 21, 4}, {2, 60, 3}, {70, 5, 3}};
   for (const Shape& size : sizes) {

@@ -29,7 +29,7 @@ namespace tessera::compile::cpu {
 // and stores it in scratch memory.
 //
 // The plain form has these functions:
-//   i64 scratch(ptr dims)                          bytes of scratch memory that a call needs
+//   i64 scratch(ptr dims)                          bytes of scratch memory that a call needs; absent if none
 //   void kernel(ptr buffers, ptr dims, ptr scalars, ptr scratch, i64 begin, i64 end)
 //   kernel_can_stream                              an alias of kernel, if the streaming form exists
 // The streaming form has:
@@ -77,6 +77,7 @@ class Emitter {
   Lanes eval(ir::Id id, const Point& point) { return eval(id, Points{point})[0]; }
   Values eval_whole(ir::Id id, const Points& points);                // in all bits of its type
   llvm::Value* scalar(ir::Id id) { return eval(id, Point{}).base; }  // of a value of rank 0
+  llvm::Value* extent(ir::Id id);                                    // the same of an extent, which is never negative
   Values compute(ir::Id id, const Points& points);
   bool is_known(ir::Id id, const Points& points) const;
   void eval_operands(ir::Id id, const Points& points);

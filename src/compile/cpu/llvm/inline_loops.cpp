@@ -134,7 +134,7 @@ Emitter::Values Emitter::inline_mma(const ir::Op& op, const Points& points) {
   for (const Point& point : points) of_c.push_back(operand_point(op, c, point));
   Values initial;
   for (const Lanes& value : eval_whole(c, of_c)) initial.push_back(varying(vector(value)));
-  return accumulate(scalar(program_[a].shape.back()), initial, [&](Value* k, const Values& sums) {
+  return accumulate(extent(program_[a].shape.back()), initial, [&](Value* k, const Values& sums) {
     Points of_a, of_b;
     for (const Point& point : points) {
       of_a.push_back(batch_point(a, point, point[point.size() - 2], uniform(k)));
@@ -181,7 +181,7 @@ Emitter::Values Emitter::inline_reduction(const ir::Op& op, const Points& points
     result.insert(result.end(), indices.begin(), indices.end());
     return result;
   };
-  Value* count = scalar(program_[operand].shape[axis]);
+  Value* count = extent(program_[operand].shape[axis]);
   if (is_in_blocks(op, count)) {
     Values totals = sum_of_blocks(count, initial, [&](Value* first, Value* some) {
       return accumulate(some, initial, [&](Value* k, const Values& now) { return step(b_.CreateAdd(first, k), now); });

@@ -98,8 +98,14 @@ void Emitter::load_dims(Value* dims) {
 
 std::vector<Value*> Emitter::extents_of(Id id) {
   std::vector<Value*> extents;
-  for (Id extent : program_[id].shape) extents.push_back(scalar(extent));
+  for (Id extent : program_[id].shape) extents.push_back(this->extent(extent));
   return extents;
+}
+
+Value* Emitter::extent(Id id) {
+  Value* number = scalar(id);
+  if (!ir::may_be_negative(program_, id)) return number;
+  return b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, number, i64(0));
 }
 
 void Emitter::for_each(Value* begin, Value* end, std::int64_t step, const std::function<void(Value*)>& body) {

@@ -182,6 +182,12 @@ Value* Emitter::inside_border(const ir::Op& op, const Source& source, std::size_
       index = b_.CreateSelect(b_.CreateICmpSLT(last, i64(1)), i64(0), index);
       break;
     }
+    case Border::symmetric: {
+      Value* period = b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, b_.CreateShl(extent, i64(1)), i64(1));
+      Value* rest = below(index, period);
+      index = b_.CreateSelect(b_.CreateICmpSGT(rest, last), b_.CreateSub(b_.CreateSub(period, i64(1)), rest), rest);
+      break;
+    }
     case Border::wrap:
       index = below(index, b_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, extent, i64(1)));
       break;

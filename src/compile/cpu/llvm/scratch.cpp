@@ -126,6 +126,8 @@ void Emitter::allocate_scratch() {
 }
 
 void Emitter::emit_scratch_function() {
+  const std::vector<std::vector<Id>> slots = scratch_slots();
+  if (slots.empty()) return;  // so that a tiny kernel costs one call instead of two
   auto* type = llvm::FunctionType::get(b_.getInt64Ty(), {b_.getPtrTy()}, false);
   begin_function(llvm::Function::Create(type, llvm::Function::ExternalLinkage, "scratch", module_));
   load_dims(function_->getArg(0));
@@ -136,7 +138,7 @@ void Emitter::emit_scratch_function() {
     blocks_.push_back(i64(0));
   }
   Value* bytes = i64(0);
-  for (const std::vector<Id>& slot : scratch_slots()) bytes = b_.CreateAdd(bytes, bytes_of_slot(slot));
+  for (const std::vector<Id>& slot : slots) bytes = b_.CreateAdd(bytes, bytes_of_slot(slot));
   b_.CreateRet(bytes);
 }
 

@@ -242,7 +242,7 @@ Emitter::Lanes Emitter::reshaped(const ir::Op& op, const Point& point) {
   }
   Lanes index = uniform(i64(0));
   for (std::size_t axis = 0; axis < to.size(); ++axis) {
-    index = add_indices(mul_indices(index, uniform(scalar(to[axis]))), point[axis]);
+    index = add_indices(mul_indices(index, uniform(extent(to[axis]))), point[axis]);
   }
   for (std::size_t axis = from.size(); axis-- > 0;) {
     if (is_extent_one(program_, from[axis])) continue;
@@ -253,15 +253,15 @@ Emitter::Lanes Emitter::reshaped(const ir::Op& op, const Point& point) {
       break;
     }
     // An extent of 0 has no points, but the division must not trap.
-    Value* extent = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, scalar(from[axis]), i64(1));
+    Value* divisor = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umax, extent(from[axis]), i64(1));
     if (index.is_uniform()) {
-      moved[axis] = uniform(b_.CreateURem(index.base, extent));
-      index = uniform(b_.CreateUDiv(index.base, extent));
+      moved[axis] = uniform(b_.CreateURem(index.base, divisor));
+      index = uniform(b_.CreateUDiv(index.base, divisor));
     } else {
       Value* indices = vector(index);
-      Value* extents = vector(uniform(extent));
-      moved[axis] = varying(b_.CreateURem(indices, extents));
-      index = varying(b_.CreateUDiv(indices, extents));
+      Value* divisors = vector(uniform(divisor));
+      moved[axis] = varying(b_.CreateURem(indices, divisors));
+      index = varying(b_.CreateUDiv(indices, divisors));
     }
   }
   return eval(op.operands[0], moved);
@@ -296,14 +296,14 @@ Emitter::Lanes Emitter::sliced(const ir::Op& op, const Point& point) {
   for (std::size_t axis = 0; axis < point.size(); ++axis) {
     Lanes at = add_indices(point[axis], uniform(scalar(op.operands[axis + 1])));
     if (!slice_is_inside(op, axis)) {
-      Value* extent = scalar(program_[operand].shape[axis]);
+      Value* whole = extent(program_[operand].shape[axis]);
       if (at.is_uniform()) {
-        Value* inside = b_.CreateICmpULT(at.base, extent);
+        Value* inside = b_.CreateICmpULT(at.base, whole);
         both(uniform_inside, inside);
         at = uniform(b_.CreateSelect(inside, at.base, i64(0)));
       } else {
         Value* indices = vector(at);
-        Value* inside = b_.CreateICmpULT(indices, vector(uniform(extent)));
+        Value* inside = b_.CreateICmpULT(indices, vector(uniform(whole)));
         both(lanes_inside, inside);
         at = varying(b_.CreateSelect(inside, indices, llvm::Constant::getNullValue(indices->getType())));
       }
@@ -313,7 +313,7 @@ Emitter::Lanes Emitter::sliced(const ir::Op& op, const Point& point) {
   if (!uniform_inside && !lanes_inside) return eval(operand, moved);
   // An operand without points must not be evaluated.
   Value* has_points = nullptr;
-  for (Id extent : program_[operand].shape) both(has_points, b_.CreateICmpNE(scalar(extent), i64(0)));
+  for (Value* whole : extents_of(operand)) both(has_points, b_.CreateICmpNE(whole, i64(0)));
   both(uniform_inside, has_points);
   Value* mask = lanes_inside;
   if (mask) {
