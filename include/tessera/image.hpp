@@ -76,7 +76,9 @@ struct LoadImageOptions {
   // Whether to apply the Exif orientation, with which cameras record how they were held. This may swap the file's width
   // and height.
   bool upright = true;
-  // Larger files are refused before any memory is allocated. The default is 1 GiB of RGBA.
+  // Larger files are refused before any memory is allocated. The default is 1 GiB of RGBA. So is a progressive JPEG
+  // with more than 100 scans, or fewer (but at least 20) above 5 million pixels: each takes as long as a whole
+  // picture.
   std::int64_t max_pixels = std::int64_t{1} << 28;
 };
 

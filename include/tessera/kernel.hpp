@@ -44,6 +44,28 @@ TESSERA_API void register_kernel(const tile::Kernel& kernel);
 // Registers a kernel written as an element-wise expression of its inputs and parameters; `params` has the parameters'
 // defaults. Inputs broadcast as in NumPy, and the output must have their broadcast shape.
 //
+//   expression = or [ "?" expression ":" expression ]
+//   or         = and { "||" and }
+//   and        = comparison { "&&" comparison }
+//   comparison = sum [ ("<" | "<=" | ">" | ">=" | "==" | "!=") sum ]
+//   sum        = product { ("+" | "-") product }
+//   product    = signed { ("*" | "/" | "%") signed }
+//   signed     = ("-" | "!") signed | power
+//   power      = value [ "**" signed ]
+//   value      = number | name | function "(" expression { "," expression } ")" | "(" expression ")"
+//
+// A number is written as in C without a suffix: 2, 0.5, 1e-3. A name is that of an input or a parameter, or pi or e.
+// The functions are
+//
+//   abs exp log log10 sqrt rsqrt sin cos tanh erf floor ceil round relu sigmoid   of one argument
+//   min max pow (or power)                                                        of two
+//   fma(a, b, c)                  a * b + c
+//   clamp(x, low, high), or clip  min(max(x, low), high)
+//   select(c, a, b), or where     c ? a : b
+//
+// A number is true unless it is 0; a condition is 1 or 0 where a number is needed. Both sides of ?:, && and || are
+// always computed. White space separates words and is ignored otherwise. Expressions nest at most 200 deep.
+//
 // On integer buffers it is computed in their type, wrapping around and dividing towards zero, if every number and
 // parameter, defaults included, is an integer that fits the type (2 but not 2.0, nor -1 for u8). Otherwise it is
 // computed in f64, rounded to the nearest integer and saturated.

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
+#include <functional>
 #include <limits>
 #include <numbers>
 
@@ -22,13 +22,14 @@ struct Function {
   Operation operation;
 };
 constexpr Function functions[] = {
-    {"exp", 1, Operation::exp},     {"log", 1, Operation::log},       {"sqrt", 1, Operation::sqrt},
-    {"rsqrt", 1, Operation::rsqrt}, {"sin", 1, Operation::sin},       {"cos", 1, Operation::cos},
-    {"tanh", 1, Operation::tanh},   {"erf", 1, Operation::erf},       {"abs", 1, Operation::abs},
-    {"floor", 1, Operation::floor}, {"ceil", 1, Operation::ceil},     {"round", 1, Operation::round},
-    {"min", 2, Operation::min},     {"max", 2, Operation::max},       {"pow", 2, Operation::pow},
-    {"fma", 3, Operation::fma},     {"select", 3, Operation::select}, {"sigmoid", 1, Operation::sigmoid},
-    {"relu", 1, Operation::relu},   {"clamp", 3, Operation::clamp},
+    {"exp", 1, Operation::exp},      {"log", 1, Operation::log},         {"log10", 1, Operation::log10},
+    {"sqrt", 1, Operation::sqrt},    {"rsqrt", 1, Operation::rsqrt},     {"sin", 1, Operation::sin},
+    {"cos", 1, Operation::cos},      {"tanh", 1, Operation::tanh},       {"erf", 1, Operation::erf},
+    {"abs", 1, Operation::abs},      {"floor", 1, Operation::floor},     {"ceil", 1, Operation::ceil},
+    {"round", 1, Operation::round},  {"sigmoid", 1, Operation::sigmoid}, {"relu", 1, Operation::relu},
+    {"min", 2, Operation::min},      {"max", 2, Operation::max},         {"pow", 2, Operation::pow},
+    {"power", 2, Operation::pow},    {"fma", 3, Operation::fma},         {"select", 3, Operation::select},
+    {"where", 3, Operation::select}, {"clamp", 3, Operation::clamp},     {"clip", 3, Operation::clamp},
 };
 
 struct Constant {
@@ -41,13 +42,15 @@ struct Symbol {
   std::string_view text;
   Operation operation;
 };
+constexpr Symbol disjunctions[] = {{"||", Operation::logical_or}};
+constexpr Symbol conjunctions[] = {{"&&", Operation::logical_and}};
 constexpr Symbol comparisons[] = {{"<=", Operation::le}, {">=", Operation::ge}, {"==", Operation::eq},
                                   {"!=", Operation::ne}, {"<", Operation::lt},  {">", Operation::gt}};
 constexpr Symbol sums[] = {{"+", Operation::add}, {"-", Operation::sub}};
 constexpr Symbol products[] = {{"*", Operation::mul}, {"/", Operation::div}, {"%", Operation::rem}};
 // Longest first.
-constexpr std::string_view symbols[] = {"**", "<=", ">=", "==", "!=", "<", ">", "+", "-",
-                                        "*",  "/",  "%",  "(",  ")",  ",", "?", ":"};
+constexpr std::string_view symbols[] = {"**", "<=", ">=", "==", "!=", "&&", "||", "<", ">", "!",
+                                        "+",  "-",  "*",  "/",  "%",  "(",  ")",  ",", "?", ":"};
 
 constexpr int max_depth = 200;  // the parser is recursive
 
@@ -55,11 +58,29 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_space(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
-// The first character, which in UTF-8 may be several bytes: all but the first start with the bits 10.
+// In UTF-8 all bytes of a character but its first start with the bits 10, and there are at most three of them.
+bool continues_character(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
 std::string_view first_character(std::string_view text) {
+  constexpr std::size_t longest = 4;
   std::size_t size = 1;
-  while (size < text.size() && (static_cast<unsigned char>(text[size]) & 0xc0) == 0x80) ++size;
+  while (size < std::min(text.size(), longest) && continues_character(text[size])) ++size;
   return text.substr(0, size);
+}
+
+// What to write instead of an operator that this language does not have.
+std::string_view instead_of(char c) {
+  switch (c) {
+    case '^':
+      return "; for a power write x ** y";
+    case '&':
+      return "; for \"and\" write x && y";
+    case '|':
+      return "; for \"or\" write x || y";
+    case '=':
+      return "; to compare write x == y";
+    default:
+      return "";
+  }
 }
 
 class Parser {
@@ -79,7 +100,7 @@ class Parser {
  private:
   [[noreturn]] void fail(std::size_t at, std::string_view what) const;
   [[noreturn]] void fail_expected(std::string_view what) const {
-    fail(at_, text("expected ", what, ", got ", token_.empty() ? "the end" : text("'", token_, "'")));
+    fail(at_, text("expected ", what, ", got ", token_.empty() ? "the end" : core::quoted(token_)));
   }
 
   void advance();
@@ -93,10 +114,13 @@ class Parser {
   }
 
   void expression();
+  void disjunction() { chain(disjunctions, &Parser::conjunction); }
+  void conjunction() { chain(conjunctions, &Parser::comparison); }
   void comparison();
   void sum() { chain(sums, &Parser::product); }
   void product() { chain(products, &Parser::unary); }
   void unary();
+  void negation();
   bool accept_min_s64();
   void power();
   void primary();
@@ -118,14 +142,23 @@ class Parser {
   Expression result_;
 };
 
-// Shows the offending line with a mark below the position.
+// Shows the offending line with a mark below the position; of a long line, what is around the position.
 void Parser::fail(std::size_t at, std::string_view what) const {
+  constexpr std::size_t most_beside = 40;
   const std::size_t before = source_.substr(0, at).rfind('\n');
-  const std::size_t begin = before == std::string_view::npos ? 0 : before + 1;
-  std::string line(source_.substr(begin, source_.find('\n', begin) - begin));
-  std::ranges::replace(line, '\t', ' ');
-  throw Error(Errc::invalid_kernel, text("[", kernel_, "] at character ", at, ": ", what, "\n  ", line, "\n  ",
-                                         std::string(at - begin, ' '), "^"));
+  const std::size_t line = before == std::string_view::npos ? 0 : before + 1;
+  const std::size_t line_end = std::min(source_.find('\n', line), source_.size());
+  std::size_t begin = std::max(line, at - std::min(at, most_beside));
+  std::size_t end = std::min(line_end, at + most_beside);
+  while (begin < at && continues_character(source_[begin])) ++begin;
+  while (end > at && end < line_end && continues_character(source_[end])) --end;
+  std::string shown(source_.substr(begin, end - begin));
+  const auto column = std::ranges::count_if(source_.substr(begin, at - begin), std::not_fn(continues_character));
+  const std::size_t indent = static_cast<std::size_t>(column) + (begin > line ? 1 : 0);
+  std::ranges::replace(shown, '\t', ' ');
+  throw Error(Errc::invalid_kernel,
+              text("[", kernel_, "] at character ", at, ": ", what, "\n  ", begin > line ? "…" : "", shown,
+                   end < line_end ? "…" : "", "\n  ", std::string(indent, ' '), "^"));
 }
 
 void Parser::advance() {
@@ -144,8 +177,7 @@ void Parser::advance() {
   } else {
     const auto symbol = std::ranges::find_if(symbols, [&](std::string_view s) { return rest.starts_with(s); });
     if (symbol == std::end(symbols))
-      fail(at_, text("unexpected character '", first_character(rest), "'",
-                     rest[0] == '^' ? "; for a power write x ** y" : ""));
+      fail(at_, text("unexpected character '", first_character(rest), "'", instead_of(rest[0])));
     token_ = rest.substr(0, symbol->size());
   }
 }
@@ -157,7 +189,7 @@ void Parser::operation(Operation operation) {
 
 void Parser::expression() {
   if (++depth_ > max_depth) fail(at_, "nested too deeply");
-  comparison();
+  disjunction();
   if (accept("?")) {
     expression();
     expect(":");
@@ -190,12 +222,22 @@ void Parser::chain(std::span<const Symbol> operators, void (Parser::*part)()) {
 }
 
 void Parser::unary() {
-  if (!accept("-")) return power();
-  if (accept_min_s64()) return;
+  if (token_ != "-" && token_ != "!") return power();
   if (++depth_ > max_depth) fail(at_, "nested too deeply");
+  if (accept("-")) {
+    negation();
+  } else {
+    expect("!");
+    unary();
+    operation(Operation::logical_not);
+  }
+  --depth_;
+}
+
+void Parser::negation() {
+  if (accept_min_s64()) return;
   const std::size_t begin = result_.items.size();
   unary();
-  --depth_;
   // -1 becomes one number, so that it is seen not to fit unsigned types.
   Expression::Item& first = result_.items[begin];
   const bool is_number = begin + 1 == result_.items.size() && first.kind == Expression::Item::Kind::number;
@@ -243,7 +285,7 @@ void Parser::primary() {
 void Parser::number() {
   double value = 0;
   if (std::from_chars(token_.data(), token_.data() + token_.size(), value).ec != std::errc())
-    fail(at_, text("the number ", token_, " is too large or too small"));
+    fail(at_, text("the number ", core::shortened(token_), " is too large or too small"));
   // 2.0 does not count as an integer: x / 2.0 means half of x.
   std::int64_t integer = 0;
   const auto [end, error] = std::from_chars(token_.data(), token_.data() + token_.size(), integer);
@@ -292,8 +334,13 @@ void Parser::fail_unknown(std::string_view name, std::size_t at, bool is_called)
   }
   const bool is_value =
       std::ranges::find(inputs_, name) != inputs_.end() || std::ranges::find(params_, name) != params_.end();
-  if (is_called && is_value) fail(at, text("'", name, "' is not a function; to multiply, write *"));
-  fail(at, text("unknown name '", name, "'", core::suggestion(name, names)));
+  if (is_called && is_value) fail(at, text(core::quoted(name), " is not a function; to multiply, write *"));
+  std::string hint = core::suggestion(name, names);
+  if (hint.empty() && is_called) {
+    hint = "; the functions are ";
+    for (const Function& function : functions) hint += text(&function == functions ? "" : ", ", function.name);
+  }
+  fail(at, text("unknown name ", core::quoted(name), hint));
 }
 
 void Parser::call(const Function& function) {

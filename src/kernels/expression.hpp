@@ -23,6 +23,9 @@ enum class Operation : std::uint8_t {
   ge,
   eq,
   ne,
+  logical_and,
+  logical_or,
+  logical_not,
   select,
   abs,
   min,
@@ -33,6 +36,7 @@ enum class Operation : std::uint8_t {
   // For floats only.
   exp,
   log,
+  log10,
   sqrt,
   rsqrt,
   sin,

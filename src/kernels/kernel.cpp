@@ -126,9 +126,10 @@ bool is_of_kind(const Value& value, Kind kind) {
 // The slow path of bind(), which handles plain numbers within their range itself.
 void check_value(const Kernel& kernel, const ParamSpec& spec, const Value& value) {
   const auto wrong = [&](std::string_view wanted, std::string_view hint = {}) {
-    throw Error(Errc::invalid_parameter, text("[", kernel.name, "] parameter '", spec.name, "' must be ", wanted,
-                                              ", got ", is_of_kind(value, spec.kind) ? "" : type_name(value),
-                                              is_of_kind(value, spec.kind) ? "" : ", ", to_string(value), hint));
+    throw Error(Errc::invalid_parameter,
+                text("[", kernel.name, "] parameter '", spec.name, "' must be ", wanted, ", got ",
+                     is_of_kind(value, spec.kind) ? "" : type_name(value), is_of_kind(value, spec.kind) ? "" : ", ",
+                     core::shortened(to_string(value)), hint));
   };
   if (!is_of_kind(value, spec.kind)) wrong(described(spec.kind));
   if (value.is_string()) {
@@ -148,8 +149,8 @@ void check_value(const Kernel& kernel, const ParamSpec& spec, const Value& value
   names.reserve(kernel.params.size());
   for (const ParamSpec& spec : kernel.params) names.push_back(spec.name);
   std::string hint = core::suggestion(param.name, names);
-  if (hint.empty()) hint = names.empty() ? "; it takes none" : text("; it has ", joined(names));
-  throw Error(Errc::unknown_parameter, text("[", kernel.name, "] has no parameter '", param.name, "'", hint));
+  if (hint.empty()) hint = names.empty() ? "; it takes none" : text("; it has ", core::shortened(joined(names)));
+  throw Error(Errc::unknown_parameter, text("[", kernel.name, "] has no parameter ", core::quoted(param.name), hint));
 }
 
 }  // namespace
@@ -188,14 +189,14 @@ void Kernel::set_defaults() {
   for (const ParamSpec& spec : params) defaults.push_back(to_argument(spec.default_value));
 }
 
-Params Given::named(const Kernel& kernel) const {
+Params ParamsView::named(const Kernel& kernel) const {
   if (params_) return *params_;
   Params made;
   for (std::size_t i = 0; i < values_.size(); ++i) made.set(kernel.params[i].name, values_[i]);
   return made;
 }
 
-void Kernel::bind(const Given& given, Arguments& arguments) const {
+void Kernel::bind(const ParamsView& given, Arguments& arguments) const {
   const auto checked = [this](const ParamSpec& spec, const Value& value) {
     Argument argument = to_argument(value);
     if (spec.kind != Kind::number || !value.is_number() || !spec.allows(argument.number)) [[unlikely]]

@@ -48,10 +48,10 @@ inline std::uint64_t scalar_bits(DType dtype, const Argument& argument) {
 using Arguments = core::InlineVector<Argument, 4>;
 
 // The parameters passed to a call: either some by name, or all of them in the kernel's order. A view: it borrows them.
-class Given {
+class ParamsView {
  public:
-  Given(const Params& params) noexcept : params_(&params) {}  // NOLINT(google-explicit-constructor)
-  explicit Given(std::span<const Value> values) noexcept : values_(values) {}
+  ParamsView(const Params& params) noexcept : params_(&params) {}  // NOLINT(google-explicit-constructor)
+  explicit ParamsView(std::span<const Value> values) noexcept : values_(values) {}
 
   const Params* params() const noexcept { return params_; }  // null: values() in order
   std::span<const Value> values() const noexcept { return values_; }
@@ -120,7 +120,7 @@ struct Lowering {
   // and each scalar is the parameter of that name. Such calls are lowered once per type.
   bool only_scalars_vary = false;
   // The body is user code: whether it is pointwise is derived from the program.
-  bool is_unknown = false;
+  bool is_user_code = false;
   // Runtime scalars, in the order of tile::detail::scalar(0), (1), …
   struct Scalar {
     std::string_view name;
@@ -159,7 +159,7 @@ struct Kernel {
       throw_count(given);
   }
   // Checks the given parameters and appends all arguments in the order of `params`, defaults included.
-  void bind(const Given& given, Arguments& arguments) const;
+  void bind(const ParamsView& given, Arguments& arguments) const;
   KernelInfo info() const;
 
   [[noreturn]] void throw_count(std::size_t given) const;

@@ -136,8 +136,9 @@ const Kernel& find(std::string_view name) {
     return *kernel;
   std::vector<std::string_view> names;
   for (const Entry* entry : registry.entries()) names.push_back(entry->name);
-  throw Error(Errc::unknown_kernel,
-              core::text("there is no kernel '", name.substr(0, 64), "'", core::suggestion(name, names)));
+  const std::string hint = core::suggestion(name, names);
+  throw Error(Errc::unknown_kernel, core::text("there is no kernel ", core::quoted(name), hint.empty() ? ";" : hint,
+                                               " Device::kernels() lists all"));
 }
 
 std::vector<const Kernel*> all() {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <numbers>
 #include <set>
 #include <utility>
 
@@ -42,6 +43,7 @@ class Evaluator {
 
   Entry value_of(const Expression::Item& item);
   Entry comparison(Operation operation);
+  Entry logical(Operation operation);
   Tile arithmetic(Operation operation);
   Tile function(Operation operation);
 
@@ -78,6 +80,8 @@ Evaluator::Entry Evaluator::value_of(const Expression::Item& item) {
       break;
   }
   if (item.operation >= Operation::lt && item.operation <= Operation::ne) return comparison(item.operation);
+  if (item.operation >= Operation::logical_and && item.operation <= Operation::logical_not)
+    return logical(item.operation);
   return {item.operation >= Operation::select ? function(item.operation) : arithmetic(item.operation), false};
 }
 
@@ -98,6 +102,13 @@ Evaluator::Entry Evaluator::comparison(Operation operation) {
     default:
       return {a != b, true};
   }
+}
+
+Evaluator::Entry Evaluator::logical(Operation operation) {
+  const Tile b = pop_condition();
+  if (operation == Operation::logical_not) return {!b, true};
+  const Tile a = pop_condition();
+  return {operation == Operation::logical_and ? a & b : a | b, true};
 }
 
 Tile Evaluator::arithmetic(Operation operation) {
@@ -130,6 +141,8 @@ Tile unary_function(Operation operation, const Tile& x) {
       return exp(x);
     case Operation::log:
       return log(x);
+    case Operation::log10:
+      return log(x) * std::numbers::log10e;
     case Operation::sqrt:
       return sqrt(x);
     case Operation::rsqrt:
@@ -211,8 +224,11 @@ void check_names(std::string_view kernel, std::span<const std::string> inputs, s
   std::set<std::string_view> known;
   const auto check = [&](const std::string& name) {
     if (!is_identifier(name))
-      throw Error(Errc::invalid_kernel,
-                  text("[", kernel, "] '", name, "' is not a valid name: a letter, then letters and digits"));
+      throw Error(Errc::invalid_kernel, text("[", kernel, "] ", core::quoted(name),
+                                             " is not a valid name: a letter, then letters and digits"));
+    if (name.size() > tile::longest_name)
+      throw Error(Errc::invalid_kernel, text("[", kernel, "] the name ", core::quoted(name), " is too long: at most ",
+                                             tile::longest_name, " letters"));
     if (!known.insert(name).second)
       throw Error(Errc::invalid_kernel, text("[", kernel, "] the name '", name, "' is used twice"));
   };
@@ -228,8 +244,8 @@ Kernel from_text(std::string_view name, std::vector<std::string> inputs, std::st
   Kernel made;
   for (const Param& param : params) {
     if (!param.value.is_number())
-      throw Error(Errc::invalid_kernel, text("[", name, "] the default of '", param.name, "' must be a number, got ",
-                                             to_string(param.value)));
+      throw Error(Errc::invalid_kernel, text("[", core::shortened(name), "] the default of ", core::quoted(param.name),
+                                             " must be a number, got ", core::shortened(to_string(param.value))));
     kernel->params.push_back(param.name);
     kernel->has_integer_defaults = kernel->has_integer_defaults && param.value.is_integer();
     ParamSpec spec;

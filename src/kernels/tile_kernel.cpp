@@ -36,7 +36,7 @@ ParamSpec scalar_spec(const Parameter& parameter) {
 
 Lowering lower_user_kernel(const tile::Kernel::State& kernel, const Call& call) {
   Lowering lowering = plain_lowering(call, kernel.body);
-  lowering.is_unknown = true;
+  lowering.is_user_code = true;
   lowering.only_scalars_vary = true;
   std::size_t input = 0, scalar = 0;
   for (const Parameter& parameter : kernel.parameters) {

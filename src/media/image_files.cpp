@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <climits>
 #include <cstring>
 #include <iterator>
 #include <new>
@@ -49,7 +50,10 @@ auto in_context(const std::string& context, F&& f) {
     throw Error(Errc::out_of_memory, text(context, "no memory"));
   }
 }
-std::string context(std::string_view call, const fs::path& path) { return text("[", call, "] ", path.string(), ": "); }
+// No path is longer than PATH_MAX.
+std::string context(std::string_view call, const fs::path& path) {
+  return text("[", call, "] ", core::shortened(path.string(), PATH_MAX), ": ");
+}
 
 struct Signature {
   std::size_t at;  // offset in the file
@@ -138,7 +142,8 @@ ImageFormat format_by_name(const fs::path& path) {
                          [](char c) { return 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
   if (extension == ".png") return ImageFormat::png;
   if (extension == ".jpg" || extension == ".jpeg") return ImageFormat::jpeg;
-  throw Error(Errc::invalid_argument, text("unknown extension '", path.extension().string(), "', not ", known));
+  throw Error(Errc::invalid_argument,
+              text("unknown extension ", core::quoted(path.extension().string()), ", not ", known));
 }
 
 void expect_image(const Buffer& buffer) {

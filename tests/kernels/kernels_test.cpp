@@ -1,6 +1,8 @@
 #include <tessera/add.hpp>
 #include <tessera/tessera.hpp>
 
+#include "support/expect_error.hpp"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,6 +19,8 @@
 
 namespace tessera {
 namespace {
+
+using test::expect_error;
 
 // The oracle: computes integers exactly in 128 bits, then converts them.
 __extension__ typedef __int128 Wide;
@@ -577,6 +581,30 @@ TEST(KernelList, Every_kernel_and_parameter_is_documented) {
   }
 }
 
+TEST(KernelList, Kernels_have_the_names_of_other_libraries) {
+  const Device device = Device::open("cpu");
+  const Buffer a = device.buffer<float>({5, -2, 9}), b = device.buffer<float>({3, 2, 0.5F}), out = device.zeros({3});
+  device.run("subtract", {a, b}, out);
+  EXPECT_EQ(out.read<float>(), (std::vector<float>{2, -4, 8.5F}));
+  device.run("power", {a, b}, out);
+  EXPECT_EQ(out.read<float>(), (std::vector<float>{125, 4, 3}));
+  device.run("clip", {a}, out, {{"min", -1}, {"max", 6}});
+  EXPECT_EQ(out.read<float>(), (std::vector<float>{5, -1, 6}));
+}
+
+TEST(KernelList, An_unknown_name_suggests_a_kernel_with_that_word_and_points_to_the_list) {
+  const Device device = Device::open("cpu");
+  const Buffer x = device.zeros({3});
+  const auto run = [&](const char* kernel) { return [&device, &x, kernel] { device.run(kernel, {x}, x); }; };
+  expect_error(Errc::unknown_kernel, "there is no kernel 'sum', did you mean 'reduce_sum'? Device::kernels() lists all",
+               run("sum"));
+  expect_error(Errc::unknown_kernel, "no kernel 'max_pool', did you mean 'max_pool2d'?", run("max_pool"));
+  expect_error(Errc::unknown_kernel, "no kernel 'mean', did you mean 'reduce_mean'?", run("mean"));
+  expect_error(Errc::unknown_kernel, "no kernel 'subb', did you mean 'sub'?", run("subb"));
+  expect_error(Errc::unknown_kernel, "there is no kernel 'photosynthesis'; Device::kernels() lists all",
+               run("photosynthesis"));
+}
+
 TEST(KernelList, Kernels_run_as_they_are_described) {
   const Device device = Device::open("cpu");
   // Kernels that turn zeros into zeros with default parameters.
@@ -607,7 +635,10 @@ TEST(KernelList, Prints_as_signatures) {
         "layer_norm(x, [gamma], [beta]; epsilon: number at least 0 = 1e-05) for f32, f64  ",
         "reduce_sum(x; axis: integer = -1)  ",
         "elementwise_max(a, b)  the larger of a and b; NaN if either is NaN; also max",
-        "gaussian_blur(x; radius: integer 0..1024 = 1, sigma: number greater than 0 = 0.5) for f32, u8  "}) {
+        "elementwise_sub(a, b)  a - b; integers wrap around; also sub, subtract",
+        "gaussian_blur(x; radius: integer 0..1024 = 1, sigma: number greater than 0 = 0.8, border: string one of "
+        "clamp, "
+        "reflect, reflect_101, wrap, zero = \"clamp\") for f32, u8  "}) {
     EXPECT_TRUE(std::ranges::any_of(lines, [&](const std::string& line) { return line.starts_with(start); })) << start;
   }
 }

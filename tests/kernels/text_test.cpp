@@ -123,6 +123,38 @@ TEST(TextKernel, Computes_integers_in_f64_for_every_value_of_a_float_parameter) 
   EXPECT_EQ(computed<std::uint8_t>("x * a", {200}, {}, {{"a", 1}}, {{"a", 2}}), (B{144}));
 }
 
+TEST(TextKernel, Has_logical_operators) {
+  EXPECT_EQ(at("x > 1 && x < 3", 2), 1);
+  EXPECT_EQ(at("x > 1 && x < 3", 3), 0);
+  EXPECT_EQ(at("x < 1 || x > 3", 2), 0);
+  EXPECT_EQ(at("x < 1 || x > 3", 4), 1);
+  EXPECT_EQ(at("!x", 0), 1);
+  EXPECT_EQ(at("!x", 7), 0);
+  EXPECT_EQ(at("!!x", 7), 1);
+  EXPECT_EQ(at("-!x", 0), -1);
+  EXPECT_EQ(at("!x ** 2 + 1", 3), 1);  // binds weaker than **, tighter than +
+  EXPECT_EQ(at("!x == 0", 5), 1);      // and tighter than ==, as in C
+  EXPECT_EQ(at("1 || 0 && 0", 0), 1);  // && binds tighter than ||
+  EXPECT_EQ(at("(1 || 0) && 0", 0), 0);
+  EXPECT_EQ(at("x == 2 || x == 3 ? 10 : 20", 3), 10);
+  EXPECT_EQ(at("x && 2.5", 0.5F), 1);  // a number is true unless it is 0
+  EXPECT_EQ(at("x && 1", std::numeric_limits<float>::quiet_NaN()), 1);
+  EXPECT_EQ(at("(x > 1 && 1) + (x > 1 || 0)", 2), 2);
+  EXPECT_EQ(computed<std::uint8_t>("x > 100 && x < 200 ? x : 0", {50, 150, 250}),
+            (std::vector<std::uint8_t>{0, 150, 0}));
+  EXPECT_EQ(computed<std::int64_t>("x && !(x % 2)", {3, 4, 0}), (std::vector<std::int64_t>{0, 1, 0}));
+}
+
+TEST(TextKernel, Has_the_names_of_other_libraries) {
+  EXPECT_EQ(at("where(x > 1, 5, 6)", 2), 5);
+  EXPECT_EQ(at("where(x > 1, 5, 6)", 0), 6);
+  EXPECT_EQ(at("clip(x, -1, 1)", 4), 1);
+  EXPECT_EQ(at("power(x, 3)", 2), 8);
+  EXPECT_NEAR(at("log10(x)", 1000), 3, 1e-6);
+  EXPECT_NEAR(at("log10(x)", 0.01F), -2, 1e-6);
+  EXPECT_EQ(at("log10(x)", 1), 0);
+}
+
 void expect_refused(std::string_view expression, std::string_view words,
                     const std::source_location where = std::source_location::current()) {
   expect_error(Errc::invalid_kernel, words, [&] { from_text("swish", {"x", "y"}, expression, {{"slope", 1}}); }, where);
@@ -151,9 +183,29 @@ TEST(TextKernel, Reports_what_was_expected) {
   expect_refused("exp + 1", "expected '(' after the function exp, got '+'");
   expect_refused("x(y)", "'x' is not a function; to multiply, write *");
   expect_refused("x ^ 2", "unexpected character '^'; for a power write x ** y");
-  expect_refused("x = 2", "unexpected character '='");
+  expect_refused("x = 2", "unexpected character '='; to compare write x == y");
+  expect_refused("x & y", "unexpected character '&'; for \"and\" write x && y");
+  expect_refused("x | y", "unexpected character '|'; for \"or\" write x || y");
+  expect_refused("x && ", "at character 5: expected a value, got the end");
+  expect_refused("x ! y", "expected an operator, got '!'");
+  expect_refused("gamma(x)", "unknown name 'gamma'; the functions are exp, log, log10, ");
   expect_refused("x < y < 2", "comparisons do not chain");
   expect_refused("1e999", "the number 1e999 is too large or too small");
+}
+
+TEST(TextKernel, Shows_only_what_is_around_the_mistake_in_a_long_line) {
+  std::string sum = "x";
+  for (int i = 0; i < 100'000; ++i) sum += " + x";
+  expect_refused(sum + " + zoom + " + sum, "[swish] at character 400004: unknown name 'zoom'\n  …" + sum.substr(0, 40) +
+                                               "zoom" + sum.substr(1, 36) + "…\n  " + std::string(41, ' ') + "^");
+  expect_refused(std::string(1'000'000, 'z'), "unknown name '" + std::string(80, 'z') + "…' (1000000 bytes)\n  ");
+  expect_refused("x + " + std::string(1'000'000, '9'), "the number " + std::string(80, '9') + "… (1000000 bytes)");
+  // Characters of several bytes are not cut.
+  std::string greek;
+  for (int i = 0; i < 20; ++i) greek += "π";
+  expect_refused("x + " + greek, "unexpected character 'π'\n  x + " + greek + "\n      ^");
+  expect_refused("x + " + greek + "π", "unexpected character 'π'\n  x + " + greek + "…\n      ^");
+  expect_refused("x + " + std::string(1000, '\x80'), "unexpected character '\x80\x80\x80\x80'\n");
 }
 
 TEST(TextKernel, Refuses_deep_nesting_but_not_long_expressions) {

@@ -191,14 +191,37 @@ TEST(Jpeg, Extra_bytes_after_and_inside_the_picture_are_ignored) {
   EXPECT_EQ(decode_image(file), image);
 }
 
-TEST(Jpeg, Too_many_scans_are_refused) {
-  // A progressive file with its last scan, which refines nothing new, repeated a thousand times.
-  File file = jpeg_of(gradient(16, 16, 1), [](JpegFile& jpeg) { jpeg.is_progressive = true; });
+// A progressive file with its last scan, which refines nothing new, repeated until there are this many.
+File with_scans(const Image& image, int count) {
+  File file = jpeg_of(image, [](JpegFile& jpeg) { jpeg.is_progressive = true; });
   const std::array marker = {std::byte{0xff}, std::byte{0xda}};
+  int scans = 0;
+  for (auto at = file.begin();
+       (at = std::ranges::search(at, file.end(), marker.begin(), marker.end()).begin()) != file.end(); ++at) {
+    ++scans;
+  }
   const auto scan = std::ranges::find_end(file, marker).begin() - file.begin();
   const File last(file.begin() + scan, file.end() - 2);
-  for (int i = 0; i < 1000; ++i) file.insert(file.end() - 2, last.begin(), last.end());
-  expect_error(Errc::io_error, "cannot decode the JPEG: ", [&] { decode_image(file); });
+  File repeated(file.begin(), file.end() - 2);
+  for (; scans < count; ++scans) repeated.insert(repeated.end(), last.begin(), last.end());
+  repeated.insert(repeated.end(), file.end() - 2, file.end());
+  return repeated;
+}
+
+TEST(Jpeg, Too_many_scans_are_refused) {
+  const Image small = gradient(16, 16, 1);
+  EXPECT_EQ(decode_image(with_scans(small, 100)), decode_image(with_scans(small, 0)));
+  expect_error(Errc::io_error, "cannot decode the JPEG: it has more than 100 scans",
+               [&] { decode_image(with_scans(small, 101)); });
+  expect_error(Errc::io_error, "cannot decode the JPEG: it has more than 100 scans",
+               [&] { decode_image(with_scans(small, 1000)); });
+}
+
+// 2^29 pixels in all, so that a file of a megabyte cannot take minutes.
+TEST(Jpeg, Large_pictures_may_have_fewer_scans) {
+  const Image large(Shape{2320, 2320});
+  expect_error(Errc::io_error, "cannot decode the JPEG: it has more than 99 scans",
+               [&] { decode_image(with_scans(large, 100), as_file); });
 }
 
 TEST(Jpeg, Has_at_most_65500_pixels_per_side) {

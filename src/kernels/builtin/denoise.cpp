@@ -30,13 +30,13 @@ struct Sums {
 };
 
 // The bilateral sums over the window. Scalars: the factors of squared distances in space and in colour.
-Sums bilateral_sums(const Output& z, const Input& x, const Image& image, int radius) {
+Sums bilateral_sums(const Output& z, const Image& image, int radius, Border border) {
   const auto values = [&](const Tile& dy, const Tile& dx) {
     std::vector<Tile> all;
     for (int c = 0; c < image.channels; ++c) {
       std::vector<Index> position = {z.index(0) + dy, z.index(1) + dx};
       if (z.rank() == 3) position.emplace_back(c);
-      all.push_back(as_float(x.at(tile::Indices(position), Border::clamp)));
+      all.push_back(as_float(Input(0).at(tile::Indices(position), border)));
     }
     return all;
   };
@@ -83,13 +83,14 @@ Lowering lower_denoise(const Call& call) {
   Lowering lowering;
   lowering.shapes = {image.grid(), image.grid()};
   if (image.channels != 1) lowering.fixed = {{0, 2}, {1, 2}};
-  lowering.variant = text("radius ", radius);
+  const Border border = border_of(call);
+  lowering.variant = text("radius ", radius, border_variant(border));
   lowering.scalars = {number_scalar("space", exponent_factor(call["sigma_space"].number)),
                       number_scalar("color", exponent_factor(sigma_color))};
-  lowering.body = [image, radius] {
+  lowering.body = [image, radius, border] {
     const Output z;
     if (image.channels == 0) return z.store(0);
-    const Sums sums = bilateral_sums(z, Input(0), image, radius);
+    const Sums sums = bilateral_sums(z, image, radius, border);
     Tile sum = sums.channels.back();
     for (int c = static_cast<int>(image.channels) - 2; c >= 0; --c) {
       sum = tile::select(z.index(2) == c, sums.channels[static_cast<std::size_t>(c)], sum);

@@ -239,6 +239,7 @@ Kernel clamp() {
                      {.name = "max", .default_value = 1, .documentation = "the upper bound"}},
           .dtypes = to_vector(all_dtypes),
           .documentation = "min(max(x, min), max); NaN stays NaN; for integers the bounds are rounded inward",
+          .nicknames = {"clip"},
           .lower = lower_clamp};
 }
 
@@ -278,15 +279,15 @@ std::vector<Kernel> elementwise_kernels() {
   return {
       binary("elementwise_add", {"add"}, "a + b; integers wrap around",
              [](const Tile& a, const Tile& b) { return a + b; }),
-      binary("elementwise_sub", {"sub"}, "a - b; integers wrap around",
+      binary("elementwise_sub", {"sub", "subtract"}, "a - b; integers wrap around",
              [](const Tile& a, const Tile& b) { return a - b; }),
       multiplication(),
       binary("elementwise_div", {"div", "divide"}, "a / b; integers round towards zero, and are 0 where b is 0",
              [](const Tile& a, const Tile& b) { return a / b; }),
       binary("elementwise_min", {"min", "minimum"}, "the smaller of a and b; NaN if either is NaN", tile::min),
       binary("elementwise_max", {"max", "maximum"}, "the larger of a and b; NaN if either is NaN", tile::max),
-      binary("pow", {}, "a to the power of b; integers wrap around; for b < 0 they are 1 / a^-b, rounded towards zero",
-             tile::pow),
+      binary("pow", {"power"},
+             "a to the power of b; integers wrap around; for b < 0 they are 1 / a^-b, rounded towards zero", tile::pow),
       relu(),
       scale(),
       real_unary<sigmoid>("sigmoid", "1 / (1 + exp(-x))"),

@@ -1,7 +1,6 @@
 #include "kernels/builtin/gaussian.hpp"
 
 #include "core/text.hpp"
-#include "kernels/builtin/image_filters.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,9 +8,7 @@
 namespace tessera::kernels {
 
 using core::text;
-using tile::Border;
 using tile::Index;
-using tile::Input;
 using tile::Output;
 using tile::Tile;
 
@@ -74,12 +71,11 @@ Tile weighted_sum(const Taps& taps, const Part& part) {
 
 // The tile and the rows above and below it, blurred along rows: 8.8 fixed point in u32, or f32. The weights sum to 256,
 // which bounds the result; the mask tells the compiler.
-Tile blurred_rows(const Output& z, const Input& x, const Taps& taps, int step) {
+Tile blurred_rows(const Output& z, const Rows& x, const Taps& taps) {
   const Tile rows = z.index(0, taps.radius, taps.radius);
   const Tile columns = z.index(1);
-  const Tile sum = weighted_sum(taps, [&](const Index& i) {
-    return tile::cast(x.at({rows, columns + i * step}, Border::clamp, step), taps.is_fixed ? u32 : f32);
-  });
+  const Tile sum = weighted_sum(
+      taps, [&](const Index& i) { return tile::cast(x.at(rows, columns + i * x.step), taps.is_fixed ? u32 : f32); });
   return taps.is_fixed ? sum & 0xffff : sum;
 }
 
@@ -157,8 +153,8 @@ std::vector<Lowering::Scalar> scalars_of(const Weights& weights) {
   return scalars;
 }
 
-Tile blurred(const Output& z, const Input& x, const Taps& taps, int step) {
-  const Tile sums = blurred_rows(z, x, taps, step);
+Tile blurred(const Output& z, const Rows& x, const Taps& taps) {
+  const Tile sums = blurred_rows(z, x, taps);
   const Tile sum = weighted_sum(taps, [&](const Index& i) { return row_of(z, sums, i + taps.radius); });
   return taps.is_fixed ? sum & 0xffffff : sum;
 }
@@ -174,21 +170,19 @@ Tile SignedColumns::sum() const {
   return all;
 }
 
-Tile SignedColumns::sums_of(const Input& x) const {
+Tile SignedColumns::sums_of(const Rows& x) const {
   const int zero = taps.is_flat ? 128 : 0;
   const Tile rows = z.index(0);
   const Tile columns = z.index(1, taps.radius * step, taps.radius * step);
-  const auto pixel = [&](int i) {
-    return tile::cast<std::int32_t>(x.at({rows + constant_index(i), columns}, Border::clamp, step)) - zero;
-  };
+  const auto pixel = [&](int i) { return tile::cast<std::int32_t>(x.at(rows + constant_index(i), columns)) - zero; };
   Tile sum = pixel(0) * weight(0);
   for (int i = 1; i <= taps.radius; ++i) sum = sum + (pixel(-i) + pixel(i)) * weight(i);
   return ((sum + 256 * zero) & 0xffff) - signed_offset;
 }
 
-Tile blurred_to_u8(const Output& z, const Input& x, const Taps& taps, int step) {
-  if (taps.are_many()) return tile::cast<std::uint8_t>((blurred(z, x, taps, step) + 32768) >> 16);
-  const SignedColumns columns(z, x, taps, step);
+Tile blurred_to_u8(const Output& z, const Rows& x, const Taps& taps) {
+  if (taps.are_many()) return tile::cast<std::uint8_t>((blurred(z, x, taps) + 32768) >> 16);
+  const SignedColumns columns(z, x, taps);
   return tile::cast<std::uint8_t>((columns.sum() + (SignedColumns::offset_of_sum + 32768)) >> 16);
 }
 

@@ -2,7 +2,7 @@
 
 #include <tessera/tile.hpp>
 
-#include "kernels/builtin/image.hpp"
+#include "kernels/builtin/image_filters.hpp"
 
 #include <cstdint>
 #include <string>
@@ -49,10 +49,10 @@ struct Taps {
 // The scalars that a program with these weights starts with.
 std::vector<Lowering::Scalar> scalars_of(const Weights& weights);
 
-// z's tile of the blurred image, in 16.16 fixed point in u32, or f32. `step` is Image::step().
-tile::Tile blurred(const tile::Output& z, const tile::Input& x, const Taps& taps, int step);
+// z's tile of the blurred image, in 16.16 fixed point in u32, or f32.
+tile::Tile blurred(const tile::Output& z, const Rows& x, const Taps& taps);
 // The same for u8, rounded: (sum + 32768) >> 16.
-tile::Tile blurred_to_u8(const tile::Output& z, const tile::Input& x, const Taps& taps, int step);
+tile::Tile blurred_to_u8(const tile::Output& z, const Rows& x, const Taps& taps);
 
 // For u8 and few weights: the tile and the pixels beside it, blurred along columns, as signed 16-bit numbers with an
 // offset of -32768. Processors multiply those in pairs and add the products. Since the weights sum to 256, a weighted
@@ -67,8 +67,8 @@ struct SignedColumns {
   const int step;
   tile::Tile sums;
 
-  SignedColumns(const tile::Output& output, const tile::Input& x, const Taps& weights, int pixel_step)
-      : z(output), taps(weights), step(pixel_step), sums(sums_of(x)) {}
+  SignedColumns(const tile::Output& output, const Rows& x, const Taps& weights)
+      : z(output), taps(weights), step(x.step), sums(sums_of(x)) {}
 
   static constexpr int signed_offset = 1 << 15;
   static constexpr int offset_of_sum = 256 * signed_offset;
@@ -79,7 +79,7 @@ struct SignedColumns {
   tile::Tile sum() const;
 
  private:
-  tile::Tile sums_of(const tile::Input& x) const;
+  tile::Tile sums_of(const Rows& x) const;
 };
 
 }  // namespace tessera::kernels

@@ -45,7 +45,8 @@ std::vector<double> checked_numbers(const Call& call, std::string_view param, st
   std::vector<double> numbers = call[param].numbers();
   if (numbers.size() == count) return numbers;
   fail(call, Errc::invalid_parameter,
-       text("parameter '", param, "' must be a list of ", count, " numbers, got ", to_string(*call[param].value)));
+       text("parameter '", param, "' must be a list of ", count, " numbers, got ",
+            core::shortened(to_string(*call[param].value))));
 }
 
 Lowering::Scalar number_scalar(std::string_view name, double number) {

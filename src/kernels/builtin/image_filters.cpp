@@ -7,6 +7,7 @@
 #include "kernels/builtin/gaussian.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 
 namespace tessera::kernels {
@@ -25,17 +26,35 @@ using Kind = ParamSpec::Kind;
 // Sums of u8 over windows of this radius fit 31 bits.
 constexpr int max_radius = 1024;
 
+// The radius that OpenCV derives from sigma: the weights beyond 3 sigma vanish when they are rounded for u8.
+std::int64_t radius_of(const Call& call, double sigma) {
+  const double reach = call.output.dtype == u8 ? 3 : 4;
+  const double diameter = std::nearbyint(sigma * reach * 2 + 1);
+  if (diameter > 2 * max_radius + 1) {
+    fail(call, Errc::invalid_parameter,
+         text("parameter 'sigma' is ", sigma, ", for which the radius would be above ", max_radius, ": give one"));
+  }
+  return static_cast<std::int64_t>(diameter) / 2;
+}
+
+// The sigma that OpenCV derives from the radius.
+double sigma_of(std::int64_t radius) { return 0.3 * static_cast<double>(radius - 1) + 0.8; }
+
+Weights blur_weights(const Call& call) {
+  const Argument &radius = call["radius"], &sigma = call["sigma"];
+  if (!sigma.is_given) return gaussian_weights(call.output.dtype, radius.integer, sigma_of(radius.integer));
+  const bool is_derived = !radius.is_given;
+  return gaussian_weights(call.output.dtype, is_derived ? radius_of(call, sigma.number) : radius.integer, sigma.number);
+}
+
 Lowering lower_gaussian_blur(const Call& call) {
   const Image image = checked_image_like_output(call);
-  const std::int64_t radius = call["radius"].integer;
-  const double automatic = static_cast<double>(std::max<std::int64_t>(radius, 1)) / 2;
-  const double sigma = call["sigma"].is_given ? call["sigma"].number : automatic;
-  const Weights weights = gaussian_weights(call.output.dtype, radius, sigma);
+  const Weights weights = blur_weights(call);
   const Taps taps(weights);
-  Lowering lowering = rows_lowering(image, taps.variant(), [taps, step = image.step()] {
+  const Rows x(image, call);
+  Lowering lowering = rows_lowering(image, x, taps.variant(), [taps, x] {
     const Output z;
-    const Input x(0);
-    z.store(taps.is_fixed ? blurred_to_u8(z, x, taps, step) : blurred(z, x, taps, step));
+    z.store(taps.is_fixed ? blurred_to_u8(z, x, taps) : blurred(z, x, taps));
   });
   lowering.scalars = scalars_of(weights);
   return lowering;
@@ -44,9 +63,9 @@ Lowering lower_gaussian_blur(const Call& call) {
 Lowering lower_box_blur(const Call& call) {
   const Image image = checked_image_like_output(call);
   const int radius = static_cast<int>(call["radius"].integer);
-  return rows_lowering(image, text("radius ", radius), [radius, step = image.step()] {
+  const Rows x(image, call);
+  return rows_lowering(image, x, text("radius ", radius), [radius, x] {
     const Output z;
-    const Input x(0);
     const int side = 2 * radius + 1, window = side * side;
     const Tile rows = z.index(0, radius, radius);
     const Tile columns = z.index(1);
@@ -55,7 +74,7 @@ Lowering lower_box_blur(const Call& call) {
       return sum_of(side, short_sum, part, [&](const Tile& sum, const Index& k) { return sum + part(k); });
     };
     const Tile sums = window_sum([&](const Index& k) {
-      return tile::cast(x.at({rows, columns + (k - radius) * step}, Border::clamp, step), z.dtype() == u8 ? u32 : f32);
+      return tile::cast(x.at(rows, columns + (k - radius) * x.step), z.dtype() == u8 ? u32 : f32);
     });
     const Tile sum = window_sum([&](const Index& k) { return row_of(z, sums, k); });
     constexpr int most_exact = (1 << 24) / 255;  // number of u8 pixels whose sum is exact in f32
@@ -69,11 +88,12 @@ Lowering lower_box_blur(const Call& call) {
 
 Lowering lower_sobel(const Call& call) {
   const Image image = checked_image_like_output(call);
-  return rows_lowering(image, "", [image] {
+  const Rows rows(image, call);
+  return rows_lowering(image, rows, "", [image, border = rows.border] {
     const Output z;
     const Input x(0);
     const auto at = [&](int dy, int dx) {
-      const Tile pixel = tile::load_shifted(x, z, {dy, dx * image.step()}, Border::clamp, image.step());
+      const Tile pixel = tile::load_shifted(x, z, {dy, dx * image.step()}, border, image.step());
       return tile::cast(pixel, z.dtype() == u8 ? s32 : f32);
     };
     const Tile nw = at(-1, -1), n = at(-1, 0), ne = at(-1, 1), w = at(0, -1), e = at(0, 1);
@@ -95,6 +115,7 @@ ParamSpec positive(std::string name, double default_value, std::string documenta
 
 Kernel filter(std::string name, std::vector<ParamSpec> params, std::string documentation,
               std::function<Lowering(const Call&)> lower) {
+  params.push_back(border_param());
   Kernel kernel;
   kernel.name = std::move(name);
   kernel.inputs = {"x"};
@@ -105,13 +126,43 @@ Kernel filter(std::string name, std::vector<ParamSpec> params, std::string docum
   return kernel;
 }
 
+struct BorderName {
+  std::string_view name;
+  Border border;
+};
+// Named as OpenCV does, in whose names `reflect` repeats the outermost pixel.
+constexpr BorderName border_names[] = {{"clamp", Border::clamp},
+                                       {"reflect", Border::symmetric},
+                                       {"reflect_101", Border::reflect},
+                                       {"wrap", Border::wrap},
+                                       {"zero", Border::zero}};
+
 }  // namespace
+
+ParamSpec border_param() {
+  ParamSpec spec{"border", Kind::string, "clamp",
+                 "what is outside of a row abc: clamp aa|abc|cc, reflect ba|abc|cb, reflect_101 cb|abc|ba, "
+                 "wrap bc|abc|ab, zero 00|abc|00"};
+  for (const BorderName& one : border_names) spec.choices.emplace_back(one.name);
+  return spec;
+}
+
+Border border_of(const Call& call) {
+  return std::ranges::find(border_names, call["border"].string(), &BorderName::name)->border;
+}
+
+std::string border_variant(Border border) {
+  return border == Border::clamp ? "" : text(" border ", static_cast<int>(border));
+}
 
 std::vector<Kernel> image_filter_kernels() {
   const ParamSpec radius = {"radius", Kind::integer, 1, "pixels to each side", 0, max_radius};
+  ParamSpec blur_radius = radius;
+  blur_radius.documentation += "; if only sigma is given, 3 sigma for u8 and 4 sigma for f32, rounded";
   std::vector<Kernel> kernels;
-  kernels.push_back(filter("gaussian_blur", {radius, positive("sigma", 0.5, "in pixels; default max(radius, 1) / 2")},
-                           "Gaussian blur; for u8 as OpenCV's GaussianBlur", lower_gaussian_blur));
+  kernels.push_back(
+      filter("gaussian_blur", {blur_radius, positive("sigma", 0.8, "in pixels; default 0.3 * (radius - 1) + 0.8")},
+             "Gaussian blur; OpenCV's GaussianBlur with the same size, sigma and border", lower_gaussian_blur));
   kernels.back().aliases = {"blur"};
   kernels.push_back(filter("sharpen",
                            {{"amount", Kind::number, 1, "how much detail is added", -65536, 65536},

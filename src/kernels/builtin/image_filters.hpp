@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -18,11 +19,31 @@ namespace tessera::kernels {
 Lowering lower_sharpen(const Call& call);
 Lowering lower_denoise(const Call& call);
 
+// The parameter `border`, which every filter has, and its value in a call.
+ParamSpec border_param();
+tile::Border border_of(const Call& call);
+// The part of a lowering's variant that says which border it has.
+std::string border_variant(tile::Border border);
+
+// Input 0 viewed as [H,W*C], with the filter's border.
+struct Rows {
+  int step;  // Image::step()
+  tile::Border border;
+
+  Rows(const Image& image, const Call& call) : step(image.step()), border(border_of(call)) {}
+
+  // The elements at these coordinates.
+  tile::Tile at(const tile::Tile& row, const tile::Tile& column) const {
+    return tile::Input(0).at({row, column}, border, step);
+  }
+};
+
 // A lowering that views the image as [H,W*C].
-inline Lowering rows_lowering(const Image& image, std::string_view variant, std::function<void()> body) {
+inline Lowering rows_lowering(const Image& image, const Rows& rows, std::string_view variant,
+                              std::function<void()> body) {
   Lowering lowering;
   lowering.shapes = {image.rows(), image.rows()};
-  lowering.variant = core::text("step ", image.step(), " ", variant);
+  lowering.variant = core::text("step ", rows.step, " ", variant, border_variant(rows.border));
   lowering.body = std::move(body);
   return lowering;
 }

@@ -162,7 +162,8 @@ std::vector<int> checked_permutation(const Call& call) {
   std::ranges::sort(sorted);
   if (!std::ranges::equal(sorted, axes | std::views::reverse)) {
     fail(call, Errc::invalid_parameter,
-         text("parameter 'perm' must contain each axis from 0 to ", rank - 1, " once, got ", to_string(*given.value)));
+         text("parameter 'perm' must contain each axis from 0 to ", rank - 1, " once, got ",
+              core::shortened(to_string(*given.value))));
   }
   axes.assign(perm.begin(), perm.end());
   return axes;

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -172,9 +173,22 @@ Lowering lower_min(const Call& call) {
   return reduction_lowering(call, [](const Tile& lines) { return tile::reduce_min(lines, 1); });
 }
 
+// The index must fit in the output: a cast would clamp it silently.
+void check_indices_fit(const Call& call) {
+  const DType dtype = call.output.dtype;
+  const std::int64_t extent = reduced_lines(call).extent;
+  const std::int64_t most = dtype == s32   ? std::numeric_limits<std::int32_t>::max()
+                            : dtype == u32 ? std::numeric_limits<std::uint32_t>::max()
+                                           : std::numeric_limits<std::int64_t>::max();
+  if (extent - 1 <= most) return;
+  fail(call, Errc::dtype_mismatch,
+       text("output must be s64: indices along an axis of ", extent, " elements do not fit in ", to_string(dtype)));
+}
+
 Lowering lower_argmax(const Call& call) {
   check_dtype_in(call, call.output.dtype, "output", index_dtypes);
   check_has_elements(call);
+  check_indices_fit(call);
   return reduction_lowering(
       call, [](const Tile& lines) { return tile::cast(tile::argmax(lines, 1), tile::Output().dtype()); });
 }
@@ -267,8 +281,11 @@ std::vector<Kernel> reduction_kernels() {
                 lower_mean),
       reduction("reduce_max", every, "the maximum of x along the axis; NaN if there is one", lower_max),
       reduction("reduce_min", every, "the minimum of x along the axis; NaN if there is one", lower_min),
-      reduction("argmax", to_vector(index_dtypes),
-                "the index of the first maximum of x along the axis; NaN counts as the maximum", lower_argmax),
+      reduction(
+          "argmax", to_vector(index_dtypes),
+          "the index of the first maximum of x along the axis; NaN counts as the maximum; the output must be s64 if "
+          "indices do not fit in 32 bits",
+          lower_argmax),
       softmax(),
       layer_norm(),
   };

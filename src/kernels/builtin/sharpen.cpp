@@ -46,7 +46,7 @@ struct Sharpen {
   }
 
   std::string variant() const { return text(" way ", static_cast<int>(method), " halvings ", halvings); }
-  Tile operator()(const Output& z, const Input& x, const Taps& taps, int step) const;
+  Tile operator()(const Output& z, const Rows& x, const Taps& taps) const;
 
  private:
   static constexpr int most_halvings = 2;
@@ -54,24 +54,24 @@ struct Sharpen {
   static constexpr std::int64_t most_in_16_bits = 511;
   static constexpr std::int64_t most_in_32_bits = 1 << 14;  // 2^14 * 255 * 256 + 255 * 65536 + 32768 < 2^31
 
-  Tile one_sum(const Output& z, const Input& x, const Taps& taps, int step) const;
-  static Tile in_16_bits(const Output& z, const Input& x, const Taps& taps, int step);
-  static Tile in_32_bits(const Output& z, const Input& x, const Taps& taps, int step);
-  static Tile in_64_bits(const Output& z, const Input& x, const Taps& taps, int step);
+  Tile one_sum(const Output& z, const Rows& x, const Taps& taps) const;
+  static Tile in_16_bits(const Output& z, const Rows& x, const Taps& taps);
+  static Tile in_32_bits(const Output& z, const Rows& x, const Taps& taps);
+  static Tile in_64_bits(const Output& z, const Rows& x, const Taps& taps);
   static Tile amount_scalar(const Taps& taps) { return tile::detail::scalar(taps.scalars()); }
   static Tile amount_of(const Taps& taps, std::int64_t most) {
     return tile::min(tile::max(amount_scalar(taps), 0), static_cast<int>(most));
   }
-  static Tile middle_of(const Output& z, const Input& x) { return tile::cast<std::int32_t>(tile::load_like(x, z)); }
+  static Tile middle_of(const Output& z) { return tile::cast<std::int32_t>(tile::load_like(Input(0), z)); }
   static Tile signed_middle(const Tile& middle) { return (middle << 8) - SignedColumns::signed_offset; }
 };
 
 // For amounts of at most one half, after halving: amount * (blur - in) is a sum of 16-bit products that fits 32 bits
 // including rounding: 128 * 255 * 65536 + 2^23 - 1 < 2^31. It is subtracted, and so rounded half down.
-Tile Sharpen::one_sum(const Output& z, const Input& x, const Taps& taps, int step) const {
+Tile Sharpen::one_sum(const Output& z, const Rows& x, const Taps& taps) const {
   const Tile factor = amount_of(taps, most_in_one_sum);
-  const SignedColumns columns(z, x, taps, step);
-  const Tile middle = middle_of(z, x);
+  const SignedColumns columns(z, x, taps);
+  const Tile middle = middle_of(z);
   const auto weight = [&](int i) { return factor * columns.weight(i); };
   Tile softer = columns.at(0) * weight(0) - signed_middle(middle) * (factor << 8);
   for (int i = 1; i <= taps.radius; ++i) softer = softer + columns.at(-i) * weight(i) + columns.at(i) * weight(i);
@@ -84,10 +84,10 @@ Tile Sharpen::one_sum(const Output& z, const Input& x, const Taps& taps, int ste
 // Let f = in - blur, in 16.16 fixed point, be 512 * high + low. The result is in + ((amount * f + 2^23) >> 24), which
 // is in + ((amount * high + (amount * low >> 9) + 2^14) >> 15). f has at most 16 + 9 bits, so high has 16; the min and
 // max tell the compiler. 128 * low, which has 16 bits, is the low part of -128 * blur.
-Tile Sharpen::in_16_bits(const Output& z, const Input& x, const Taps& taps, int step) {
+Tile Sharpen::in_16_bits(const Output& z, const Rows& x, const Taps& taps) {
   const Tile amount = amount_of(taps, most_in_16_bits);
-  const SignedColumns columns(z, x, taps, step);
-  const Tile middle = middle_of(z, x);
+  const SignedColumns columns(z, x, taps);
+  const Tile middle = middle_of(z);
   Tile detail = signed_middle(middle) * 256 - columns.at(0) * columns.weight(0);
   Tile low = columns.at(0) * -(columns.weight(0) << 7);
   for (int i = 1; i <= taps.radius; ++i) {
@@ -102,34 +102,34 @@ Tile Sharpen::in_16_bits(const Output& z, const Input& x, const Taps& taps, int 
 
 // The sum has 24 fraction bits, of which the last 8 come from amount * low alone, where low is the last 8 bits of blur.
 // Rounding that product down does not change the sum rounded down.
-Tile Sharpen::in_32_bits(const Output& z, const Input& x, const Taps& taps, int step) {
+Tile Sharpen::in_32_bits(const Output& z, const Rows& x, const Taps& taps) {
   const Tile amount = amount_scalar(taps);
-  const Tile blur = blurred(z, x, taps, step);
-  const Tile middle = middle_of(z, x);
+  const Tile blur = blurred(z, x, taps);
+  const Tile middle = middle_of(z);
   const Tile detail = (middle << 8) - tile::cast<std::int32_t>(blur >> 8);
   const Tile rest = -amount * tile::cast<std::int32_t>(blur & 255) >> 8;
   return tile::cast<std::uint8_t>(((middle << 16) + amount * detail + rest + 32768) >> 16);
 }
 
-Tile Sharpen::in_64_bits(const Output& z, const Input& x, const Taps& taps, int step) {
+Tile Sharpen::in_64_bits(const Output& z, const Rows& x, const Taps& taps) {
   const Tile amount = tile::cast<std::int64_t>(amount_scalar(taps));
-  const Tile blur = blurred(z, x, taps, step);
-  const Tile middle = middle_of(z, x);
+  const Tile blur = blurred(z, x, taps);
+  const Tile middle = middle_of(z);
   const Tile detail = tile::cast<std::int64_t>((middle << 16) - tile::cast<std::int32_t>(blur));
   const Tile sum = (tile::cast<std::int64_t>(middle) << 24) + amount * detail;
   return tile::cast<std::uint8_t>((sum + (1 << 23)) >> 24);
 }
 
-Tile Sharpen::operator()(const Output& z, const Input& x, const Taps& taps, int step) const {
+Tile Sharpen::operator()(const Output& z, const Rows& x, const Taps& taps) const {
   switch (method) {
     case Method::one_sum:
-      return one_sum(z, x, taps, step);
+      return one_sum(z, x, taps);
     case Method::in_16_bits:
-      return in_16_bits(z, x, taps, step);
+      return in_16_bits(z, x, taps);
     case Method::in_32_bits:
-      return in_32_bits(z, x, taps, step);
+      return in_32_bits(z, x, taps);
     default:
-      return in_64_bits(z, x, taps, step);
+      return in_64_bits(z, x, taps);
   }
 }
 
@@ -140,22 +140,21 @@ Lowering lower_sharpen(const Call& call) {
   const Weights weights = gaussian_weights(call.output.dtype, call["radius"].integer, call["sigma"].number);
   const double amount = call["amount"].number;
   const Taps taps(weights);
+  const Rows x(image, call);
   if (!taps.is_fixed) {
-    Lowering lowering = rows_lowering(image, taps.variant(), [taps, step = image.step()] {
+    Lowering lowering = rows_lowering(image, x, taps.variant(), [taps, x] {
       const Output z;
-      const Input x(0);
-      const Tile middle = tile::load_like(x, z);
-      z.store(middle + tile::detail::scalar(taps.scalars()) * (middle - blurred(z, x, taps, step)));
+      const Tile middle = tile::load_like(Input(0), z);
+      z.store(middle + tile::detail::scalar(taps.scalars()) * (middle - blurred(z, x, taps)));
     });
     lowering.scalars = scalars_of(weights);
     lowering.scalars.push_back(number_scalar("amount", amount));
     return lowering;
   }
   const Sharpen sharpen(taps, static_cast<std::int64_t>(std::round(amount * 256)));
-  Lowering lowering = rows_lowering(image, taps.variant() + sharpen.variant(), [taps, sharpen, step = image.step()] {
+  Lowering lowering = rows_lowering(image, x, taps.variant() + sharpen.variant(), [taps, sharpen, x] {
     const Output z;
-    const Input x(0);
-    z.store(sharpen(z, x, taps, step));
+    z.store(sharpen(z, x, taps));
   });
   lowering.scalars = scalars_of(weights);
   lowering.scalars.push_back(integer_scalar("amount", sharpen.amount, s32));

@@ -29,6 +29,7 @@ struct Direction {
   std::int64_t stride = 1;
   std::int64_t padding = 0;
   std::int64_t dilation = 1;
+  bool is_larger = false;  // than the image: pooling then goes over the image instead of the window
 };
 
 struct Window {
@@ -54,7 +55,7 @@ std::pair<std::int64_t, std::int64_t> pair_of(const Call& call, std::string_view
   if (numbers.size() == 2) return {numbers[0], numbers[1]};
   fail(call, Errc::invalid_parameter,
        text("parameter '", param, "' must be an integer or a list of two, y and x, got ",
-            to_string(*call[param].value)));
+            core::shortened(to_string(*call[param].value))));
 }
 
 // The number of window positions along one axis.
@@ -171,9 +172,10 @@ Window pool_window(const Call& call) {
   std::tie(y.stride, x.stride) = pair_of(call, call["stride"].is_given ? "stride" : "kernel");
   std::tie(y.padding, x.padding) = pair_of(call, "padding");
   if (y.padding >= y.window || x.padding >= x.window) {
-    fail(call, Errc::invalid_parameter,
-         text("parameter 'padding' must be less than 'kernel', got ", to_string(*call["padding"].value), " and ",
-              to_string(*call["kernel"].value)));
+    fail(
+        call, Errc::invalid_parameter,
+        text("parameter 'padding' must be less than 'kernel', got ", core::shortened(to_string(*call["padding"].value)),
+             " and ", core::shortened(to_string(*call["kernel"].value))));
   }
   return window;
 }
@@ -183,8 +185,10 @@ template <class Body>
 Lowering pool_lowering(const Call& call, const std::string& variant, Body body) {
   check_dtype(call, 0, call.output.dtype);
   check_rank(call, 0, 4, 4);
-  const Window window = pool_window(call);
+  Window window = pool_window(call);
   const Shape& shape = *call.inputs[0].shape;
+  window.y.is_larger = window.y.window > shape[2];
+  window.x.is_larger = window.x.window > shape[3];
   check_output(call, shape[1], window);
   if (shape.elements() == 0 && call.output.shape->elements() != 0) {
     throw Error(Errc::shape_mismatch, text(describe_input(call, 0), " must have elements to pool, got ",
@@ -196,18 +200,33 @@ Lowering pool_lowering(const Call& call, const std::string& variant, Body body) 
   lowering.shapes = {Shape{output[0] * output[1], output[2], output[3]},
                      Shape{shape[0] * shape[1], shape[2], shape[3]}};
   for (const Direction& d : {window.y, window.x})
-    lowering.variant += text(d.window, ",", d.stride, ",", d.padding, ",");
+    lowering.variant += text(d.window, ",", d.stride, ",", d.padding, d.is_larger ? ",larger," : ",");
   lowering.variant += variant;
   return lowering;
 }
 
-// Accumulates the elements of the window.
+// The steps over a window along an axis of the image: at most as many as the image is long, since a window of 65535
+// may have nothing but padding around an image of 4.
+Index steps_of(int axis, const Direction& direction) {
+  return direction.is_larger ? tile::Input(0).dim(axis) : Index(direction.window);
+}
+
+// Where a step reads. A window that is larger than the image may end inside it; after its end the index is -1, or stays
+// at the last one if the same element may be read twice.
+Tile index_at(const Tile& begin, const Direction& direction, const Index& step, Border border) {
+  if (!direction.is_larger) return begin + step;
+  const Tile at = tile::max(begin, 0) + step, last = begin + (direction.window - 1);
+  return border == Border::clamp ? tile::min(at, last) : tile::select(at <= last, at, -1);
+}
+
+// Accumulates the elements of the window. With a zero border each of them once; if it is clamped, perhaps more often.
 template <class Step>
 Tile over_window(const Window& window, const Tile& initial, Border border, Step step) {
   const Tile image = tile::Output().index(0), y0 = begin_of(1, window.y), x0 = begin_of(2, window.x);
-  return tile::loop(window.y.window, initial, [&](const Index& ky, const Tile& rows) {
-    return tile::loop(window.x.window, rows, [&](const Index& kx, const Tile& columns) {
-      return step(columns, tile::Input(0).at({image, y0 + ky, x0 + kx}, border));
+  return tile::loop(steps_of(1, window.y), initial, [&](const Index& ky, const Tile& rows) {
+    const Tile y = index_at(y0, window.y, ky, border);
+    return tile::loop(steps_of(2, window.x), rows, [&](const Index& kx, const Tile& columns) {
+      return step(columns, tile::Input(0).at({image, y, index_at(x0, window.x, kx, border)}, border));
     });
   });
 }

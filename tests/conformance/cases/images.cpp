@@ -45,7 +45,9 @@ void add_filters(Cases& to) {
               {{"radius", 3}, {"sigma", 0.8}},
               {{"radius", 12}},
               {{"radius", 5}, {"sigma", 9.5}},
-              {{"radius", 2}, {"sigma", 0.1}}});
+              {{"radius", 2}, {"sigma", 0.1}},
+              {{"sigma", 0.05}},
+              {{"sigma", 1.75}}});
   add_filter(to, "sharpen", any,
              {{},
               {{"amount", 0.37}},
@@ -63,6 +65,48 @@ void add_filters(Cases& to) {
       to.push_back({kernel, {{dtype, {2, 3, 3}, Data::image}}, dtype, {2, 3, 3}, {{"radius", 64}}});
       to.push_back({kernel, {{dtype, {3, 40}, Data::image}}, dtype, {3, 40}, {{"radius", 17}}});
       to.push_back({kernel, {{dtype, {5, 71, 2}, Data::image}}, dtype, {5, 71, 2}, {{"radius", 100}}});
+    }
+  }
+}
+
+// Every filter with the borders that are not the default, on images that are smaller than the window too.
+void add_borders(Cases& to) {
+  struct Filter {
+    const char* kernel;
+    std::vector<Params> params;
+  };
+  const std::vector<Filter> filters = {
+      {"gaussian_blur", {{{"radius", 4}}, {{"sigma", 0.9}}}},
+      {"sharpen", {{{"amount", 0.5}, {"radius", 3}, {"sigma", 1.2}}, {{"amount", 2.5}}}},
+      {"box_blur", {{{"radius", 3}}, {{"radius", 20}}}},
+      {"sobel", {{}}},
+      {"denoise", {{{"radius", 2}}}},
+  };
+  for (const Filter& filter : filters) {
+    for (const Params& params : filter.params) {
+      for (const char* border : {"reflect", "reflect_101", "wrap", "zero"}) {
+        for (const DType dtype : {u8, f32}) {
+          for (const Size size : {Size{1, 1}, Size{2, 3}, Size{1, 40}, Size{19, 33}}) {
+            for (const std::int64_t channels : size.height < 19 ? Channels{0, 4} : Channels{0, 3, 4}) {
+              const Shape shape = image_shape(size, channels);
+              Params with_border = params;
+              with_border.set("border", border);
+              to.push_back({filter.kernel, {{dtype, shape, Data::image}}, dtype, shape, with_border});
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// Weights that a program computes in a loop, far beyond the image.
+void add_wide_borders(Cases& to) {
+  for (const char* border : {"reflect", "reflect_101", "wrap", "zero"}) {
+    for (const DType dtype : {u8, f32}) {
+      const Params params = {{"radius", 70}, {"sigma", 20}, {"border", border}};
+      to.push_back({"gaussian_blur", {{dtype, {2, 3, 3}, Data::image}}, dtype, {2, 3, 3}, params});
+      to.push_back({"gaussian_blur", {{dtype, {3, 40}, Data::image}}, dtype, {3, 40}, params});
     }
   }
 }
@@ -162,6 +206,8 @@ void add_preprocess(Cases& to, Size size) {
 
 void add_image_cases(Cases& to) {
   add_filters(to);
+  add_borders(to);
+  add_wide_borders(to);
   add_colors(to);
   for (const Size size : sizes()) {
     for (const DType dtype : {u8, f32}) {

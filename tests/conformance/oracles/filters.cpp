@@ -30,22 +30,39 @@ double window_magnitude(const Image& image) {
   return most;
 }
 
+// As OpenCV derives them: the width of the window from sigma, or sigma from the width.
+struct Blur {
+  std::int64_t radius = 1;
+  double sigma = 0;
+
+  explicit Blur(const Call& call) {
+    const bool has_radius = call.params.find("radius") != nullptr, has_sigma = call.params.find("sigma") != nullptr;
+    if (has_radius) radius = call.integer("radius", 0);
+    if (has_sigma) {
+      sigma = call.number("sigma", 0);
+      if (!has_radius) radius = (std::lrint(sigma * (call.dtype == u8 ? 3 : 4) * 2 + 1) | 1) / 2;
+    } else {
+      const auto width = static_cast<double>(2 * radius + 1);
+      sigma = 0.3 * ((width - 1) * 0.5 - 1) + 0.8;
+    }
+  }
+};
+
 Answer gaussian_blur(const Call& call) {
-  const Image image(call.inputs[0]);
-  const std::int64_t radius = call.integer("radius", 1);
-  const double sigma = call.number("sigma", static_cast<double>(std::max<std::int64_t>(radius, 1)) / 2);
+  const Image image(call.inputs[0], call.string("border", "clamp"));
+  const auto [radius, sigma] = Blur(call);
   const std::vector<double> weights = gaussian(radius, sigma);
   const std::vector<std::int64_t> fixed = fixed_gaussian(radius, sigma);
   const double magnitude = window_magnitude(image);
   return each_pixel(call, [&](std::int64_t y, std::int64_t x, std::int64_t c) {
     if (image.is_u8) return Approx(static_cast<Real>((window_sum(image, fixed, y, x, c) + 32768) >> 16));
-    if (radius == 0) return Approx(image.at(y, x, c));
+    if (weights.size() == 1) return Approx(image.at(y, x, c));
     return pixel(f32, window_sum(image, weights, y, x, c), magnitude);
   });
 }
 
 Answer sharpen(const Call& call) {
-  const Image image(call.inputs[0]);
+  const Image image(call.inputs[0], call.string("border", "clamp"));
   const std::int64_t radius = call.integer("radius", 1);
   const double sigma = call.number("sigma", 1);
   const double amount = call.number("amount", 1);
@@ -63,7 +80,7 @@ Answer sharpen(const Call& call) {
 }
 
 Answer box_blur(const Call& call) {
-  const Image image(call.inputs[0]);
+  const Image image(call.inputs[0], call.string("border", "clamp"));
   const std::int64_t radius = call.integer("radius", 1);
   const double magnitude = window_magnitude(image);
   const std::vector<double> ones(static_cast<std::size_t>(2 * radius + 1), 1.0);
@@ -76,7 +93,7 @@ Answer box_blur(const Call& call) {
 }
 
 Answer sobel(const Call& call) {
-  const Image image(call.inputs[0]);
+  const Image image(call.inputs[0], call.string("border", "clamp"));
   const double magnitude = 8 * window_magnitude(image);
   return each_pixel(call, [&](std::int64_t y, std::int64_t x, std::int64_t c) {
     if (image.is_alpha(c)) return Approx(image.at(y, x, c));
@@ -92,7 +109,7 @@ Answer sobel(const Call& call) {
 }
 
 Answer denoise(const Call& call) {
-  const Image image(call.inputs[0]);
+  const Image image(call.inputs[0], call.string("border", "clamp"));
   const std::int64_t radius = call.integer("radius", 2);
   const double space = call.number("sigma_space", 2);
   const double color = call.number("sigma_color", image.is_u8 ? 25 : 0.1);

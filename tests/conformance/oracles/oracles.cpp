@@ -26,6 +26,11 @@ std::pair<std::int64_t, std::int64_t> Call::two(std::string_view name,
   return {value->items()[0].integer(), value->items()[1].integer()};
 }
 
+std::string Call::string(std::string_view name, std::string otherwise) const {
+  const Value* value = params.find(name);
+  return value ? std::string(value->string()) : otherwise;
+}
+
 std::vector<double> Call::list(std::string_view name, std::vector<double> otherwise) const {
   const Value* value = params.find(name);
   if (!value) return otherwise;

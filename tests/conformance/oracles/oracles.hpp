@@ -25,6 +25,7 @@ struct Call {
   // An integer, or a list {y, x}.
   std::pair<std::int64_t, std::int64_t> two(std::string_view name,
                                             std::pair<std::int64_t, std::int64_t> otherwise) const;
+  std::string string(std::string_view name, std::string otherwise) const;
   std::vector<double> list(std::string_view name, std::vector<double> otherwise) const;
   int axis(std::string_view name, int rank) const;
 };

@@ -8,6 +8,7 @@
 #include <limits>
 #include <random>
 #include <span>
+#include <utility>
 
 namespace tessera::test {
 namespace {
@@ -70,15 +71,16 @@ const WideWindow wide_windows[] = {
 TEST(GaussianBlur, RoundsItsWeightsSoThatTheySumTo256) {
   // sigma 0.5: 27, 202, 27 of 256.
   const Bytes row{{1, 3}, {0, 255, 0}};
-  EXPECT_EQ(run_like("gaussian_blur", row), (U8{27, 201, 27}));
-  EXPECT_EQ(run_like("blur", row), (U8{27, 201, 27}));
-  EXPECT_EQ(run_like("gaussian_blur", Bytes{{3, 1}, {0, 255, 0}}), (U8{27, 201, 27}));
+  const Params half = {{"radius", 1}, {"sigma", 0.5}};
+  EXPECT_EQ(run_like("gaussian_blur", row, half), (U8{27, 201, 27}));
+  EXPECT_EQ(run_like("blur", row, half), (U8{27, 201, 27}));
+  EXPECT_EQ(run_like("gaussian_blur", Bytes{{3, 1}, {0, 255, 0}}, half), (U8{27, 201, 27}));
   // sigma 1: 70, 116, 70.
-  EXPECT_EQ(run_like("gaussian_blur", row, {{"sigma", 1}}), (U8{70, 116, 70}));
+  EXPECT_EQ(run_like("gaussian_blur", row, {{"radius", 1}, {"sigma", 1}}), (U8{70, 116, 70}));
 }
 
 TEST(GaussianBlur, RepeatsTheBorder) {
-  EXPECT_EQ(run_like("gaussian_blur", Bytes{{1, 2}, {0, 255}}, {{"sigma", 1}}), (U8{70, 185}));
+  EXPECT_EQ(run_like("gaussian_blur", Bytes{{1, 2}, {0, 255}}, {{"radius", 1}, {"sigma", 1}}), (U8{70, 185}));
   // Wider than the image.
   EXPECT_EQ(run_like("gaussian_blur", Bytes{{1, 1}, {77}}, {{"radius", 15}}), (U8{77}));
   EXPECT_EQ(run_like("gaussian_blur", Bytes{{2, 1}, {90, 90}}, {{"radius", 64}}), (U8{90, 90}));
@@ -86,7 +88,7 @@ TEST(GaussianBlur, RepeatsTheBorder) {
 
 TEST(GaussianBlur, TakesChannelsAlike) {
   const Bytes x{{1, 3, 4}, {0, 255, 9, 0, 255, 0, 9, 0, 0, 255, 9, 255}};
-  const U8 z = run_like("gaussian_blur", x, {{"sigma", 1}});
+  const U8 z = run_like("gaussian_blur", x, {{"radius", 1}, {"sigma", 1}});
   EXPECT_EQ(channel_of(z, 4, 0), (U8{70, 116, 70}));
   EXPECT_EQ(channel_of(z, 4, 1), (U8{185, 139, 185}));
   EXPECT_EQ(channel_of(z, 4, 2), (U8{9, 9, 9}));
@@ -94,9 +96,108 @@ TEST(GaussianBlur, TakesChannelsAlike) {
 }
 
 TEST(GaussianBlur, OfFloats) {
-  expect_near(run_like("gaussian_blur", Floats{{1, 3}, {0, 1, 0}}), {0.106507f, 0.786986f, 0.106507f});
-  expect_near(run_like("gaussian_blur", Floats{{3, 1, 1}, {0, 1, -1}}), {0.106507f, 0.680479f, -0.786986f});
+  const Params half = {{"radius", 1}, {"sigma", 0.5}};
+  expect_near(run_like("gaussian_blur", Floats{{1, 3}, {0, 1, 0}}, half), {0.106507f, 0.786986f, 0.106507f});
+  expect_near(run_like("gaussian_blur", Floats{{3, 1, 1}, {0, 1, -1}}, half), {0.106507f, 0.680479f, -0.786986f});
   expect_near(run_like("gaussian_blur", Floats{{1, 1, 3}, {1, 2, 3}}, {{"radius", 2}}), {1, 2, 3});
+}
+
+TEST(GaussianBlur, Derives_the_radius_from_sigma_as_OpenCV_does) {
+  const Bytes bytes = noise<Byte>({23, 31}, 3);
+  const Floats floats = noise<float>({23, 31}, 4);
+  struct Derived {
+    double sigma;
+    int of_bytes, of_floats;
+  };
+  // cvRound(6 * sigma + 1) | 1 and cvRound(8 * sigma + 1) | 1 pixels wide; 3.5 and 2.5 are rounded to even.
+  for (const auto& [sigma, of_bytes, of_floats] :
+       std::vector<Derived>{{0.05, 0, 0}, {0.25, 1, 1}, {5.0 / 12, 2, 2}, {1, 3, 4}, {1.6, 5, 7}, {4, 12, 16}}) {
+    EXPECT_EQ(run_like("gaussian_blur", bytes, {{"sigma", sigma}}),
+              run_like("gaussian_blur", bytes, {{"sigma", sigma}, {"radius", of_bytes}}))
+        << sigma;
+    EXPECT_EQ(run_like("gaussian_blur", floats, {{"sigma", sigma}}),
+              run_like("gaussian_blur", floats, {{"sigma", sigma}, {"radius", of_floats}}))
+        << sigma;
+  }
+  expect_error(Errc::invalid_parameter,
+               "[gaussian_blur] parameter 'sigma' is 400, for which the radius would be above 1024: give one",
+               [&] { run_like("gaussian_blur", bytes, {{"sigma", 400}}); });
+  run_like("gaussian_blur", bytes, {{"sigma", 400}, {"radius", 4}});
+}
+
+TEST(GaussianBlur, Derives_sigma_from_the_radius_as_OpenCV_does) {
+  const Bytes x = noise<Byte>({23, 31}, 3);
+  for (const auto& [radius, sigma] :
+       std::vector<std::pair<int, double>>{{0, 0.5}, {1, 0.8}, {2, 1.1}, {3, 1.4}, {11, 3.8}}) {
+    EXPECT_EQ(run_like("gaussian_blur", x, {{"radius", radius}}),
+              run_like("gaussian_blur", x, {{"radius", radius}, {"sigma", sigma}}))
+        << radius;
+  }
+  EXPECT_EQ(run_like("gaussian_blur", x), run_like("gaussian_blur", x, {{"radius", 1}}));
+}
+
+constexpr const char* borders[] = {"clamp", "reflect", "reflect_101", "wrap", "zero"};
+
+TEST(Borders, Say_what_is_outside_of_the_image) {
+  const Floats row{{1, 3}, {10, 20, 60}}, column{{3, 1}, {10, 20, 60}};
+  const auto blurred = [](const Floats& x, const char* border) {
+    return run_like("box_blur", x, {{"radius", 2}, {"border", border}});
+  };
+  const std::vector<std::pair<const char*, std::vector<float>>> expected = {
+      {"clamp", {22, 32, 42}},        // aa|abc|cc
+      {"reflect", {24, 32, 34}},      // ba|abc|cb
+      {"reflect_101", {34, 26, 24}},  // cb|abc|ba
+      {"wrap", {34, 32, 24}},         // bc|abc|ab
+      {"zero", {3.6f, 3.6f, 3.6f}}};  // of 5 rows, 4 are outside
+  for (const auto& [border, values] : expected) {
+    SCOPED_TRACE(border);
+    expect_near(blurred(row, border), values);
+    expect_near(blurred(column, border), values);
+  }
+  expect_near(run_like("box_blur", row, {{"radius", 2}}), expected[0].second);
+}
+
+TEST(Borders, Are_in_the_schema_of_every_filter) {
+  int filters = 0;
+  for (const KernelInfo& kernel : Device::open("cpu").kernels()) {
+    const auto border = std::ranges::find(kernel.params, "border", &ParamInfo::name);
+    if (border == kernel.params.end()) continue;
+    ++filters;
+    EXPECT_EQ(border->range, "one of clamp, reflect, reflect_101, wrap, zero") << kernel.name;
+    EXPECT_EQ(border->default_value, Value("clamp")) << kernel.name;
+  }
+  EXPECT_EQ(filters, 5);
+  expect_error(Errc::invalid_parameter,
+               "[sobel] parameter 'border' must be one of clamp, reflect, reflect_101, wrap, zero, got \"reflect101\", "
+               "did you mean 'reflect_101'?",
+               [] { run_like("sobel", Bytes{{1, 1}, {0}}, {{"border", "reflect101"}}); });
+}
+
+TEST(Borders, Are_kept_by_fusion) {
+  const Device device = Device::best();
+  const Bytes picture = noise<Byte>({37, 41, 4}, 5);
+  const Buffer x = device.buffer<Byte>(picture.values, picture.shape);
+  std::vector<std::pair<std::string_view, std::string_view>> pairs;
+  for (const char* first : borders) {
+    for (const char* second : borders) pairs.emplace_back(first, second);
+  }
+  for (const auto& [first, second] : test::sampled(pairs, 3)) {
+    std::vector<U8> results;
+    for (const bool fuse : {false, true}) {
+      Pipeline pipeline(device, {.fuse = fuse});
+      const Buffer dark = pipeline.temporary(picture.shape, u8), soft = pipeline.temporary(picture.shape, u8);
+      const Buffer z = device.zeros(picture.shape, u8);
+      pipeline.add("scale", {x}, dark, {{"factor", 0.75}})
+          .add("gaussian_blur", {dark}, soft, {{"radius", 3}, {"border", std::string(first)}})
+          .add("sharpen", {soft}, z, {{"amount", 0.5}, {"radius", 2}, {"border", std::string(second)}});
+      pipeline.run();
+      results.push_back(z.read<Byte>());
+      // The first two stages always share a launch; the blur is too expensive to compute it at each point.
+      const bool is_one = pipeline.explain().starts_with("pipeline: 3 stages in 1 group");
+      EXPECT_EQ(is_one, fuse && second != "wrap") << pipeline.explain();
+    }
+    EXPECT_EQ(results[0], results[1]) << first << ", " << second;
+  }
 }
 
 TEST(GaussianBlur, OfAnyRadiusIsExactOnBytes) {

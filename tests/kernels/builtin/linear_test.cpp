@@ -281,6 +281,18 @@ TEST(LinearErrors, Conv2d) {
                [&] { conv({x, w}, {1, 2, 3, 3}, {{"stride", 0}}); });
 }
 
+// Pooling takes as long as the part of the window that is inside the image: this was 4 billion steps an element.
+TEST(Pooling, A_window_far_larger_than_the_image_costs_no_more_than_the_image) {
+  std::vector<float> values(16);
+  std::iota(values.begin(), values.end(), 1.0F);
+  const Buffer x = make(values, {1, 1, 4, 4});
+  const Params params = {{"kernel", 65535}, {"stride", 65534}, {"padding", 65534}};
+  // Of 131072 padded rows the window takes 65535: at the first position it ends with the first row of the image, at the
+  // second it begins with it.
+  EXPECT_EQ(run<float>("max_pool2d", {x}, {1, 1, 2, 2}, params), (std::vector<float>{1, 4, 13, 16}));
+  EXPECT_EQ(run<float>("avg_pool2d", {x}, {1, 1, 2, 2}, params), (std::vector<float>{1, 2.5F, 7, 8.5F}));
+}
+
 TEST(LinearErrors, Pooling) {
   const Buffer x = make_empty({1, 1, 4, 4});
   for (const std::string name : {"max_pool2d", "avg_pool2d"}) {
