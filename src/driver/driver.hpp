@@ -32,7 +32,8 @@ enum class PieceOrder : std::uint8_t {
 // A program that the device can run. Drivers derive from it.
 class Executable {
  public:
-  // Whether pieces() and launch() will not have to compile.
+  // Whether pieces() and launch() will not have to compile. May become false again: code that was not used for long is
+  // unloaded.
   bool is_ready() const noexcept { return is_ready_.load(std::memory_order_acquire); }
   // Valid once it is ready.
   PieceOrder piece_order() const noexcept { return piece_order_.load(std::memory_order_relaxed); }
@@ -44,6 +45,7 @@ class Executable {
     piece_order_.store(order, std::memory_order_relaxed);
     is_ready_.store(true, std::memory_order_release);
   }
+  std::atomic<bool>& readiness() noexcept { return is_ready_; }
 
  private:
   std::atomic<bool> is_ready_{false};
@@ -58,6 +60,7 @@ struct Launch {
   core::InlineVector<std::uint64_t, 2> scalars;  // bits of a double for float types, of an s64 for integer types
   std::int64_t elements = 0;                     // of the output
   std::int64_t bytes = 0;                        // read and written
+  std::int64_t cost = 0;                         // estimated: see ir::cost
   std::uint64_t command = 0;                     // the command's id, for messages
   std::byte* partial = nullptr;                  // memory for partial results, see Driver::partial_bytes
 };
@@ -95,6 +98,8 @@ class Driver {
   virtual void fill_zero(std::byte* to, std::size_t bytes) = 0;
   // The address at which the host can access the block; null if it cannot.
   virtual std::byte* host_address(std::byte* address) = 0;
+  // The device's address of memory of the host's, 64-byte aligned, that commands can use in place; null if they cannot.
+  virtual std::byte* address_of_host(std::byte* /*memory*/) { return nullptr; }
   // Releases memory that the driver caches; returns the number of bytes.
   virtual std::size_t trim() { return 0; }
 

@@ -1,5 +1,6 @@
 #include <tessera/version.hpp>
 
+#include "core/platform.hpp"
 #include "driver/cpu/executable.hpp"
 #include "driver/driver.hpp"
 #include "ir/analysis.hpp"
@@ -7,14 +8,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <memory>
 #include <mutex>
-#include <string>
-#include <sys/mman.h>
-#include <sys/sysinfo.h>
-#include <thread>
-#include <unistd.h>
 #include <unordered_map>
 
 namespace tessera::driver {
@@ -23,16 +18,6 @@ namespace {
 
 // Blocks of at least this size get their own mapping: the kernel zeroes them and can use huge pages.
 constexpr std::size_t mapped_from = std::size_t{1} << 20;
-
-std::string processor_name() {
-  std::ifstream cpuinfo("/proc/cpuinfo");
-  for (std::string line; std::getline(cpuinfo, line);) {
-    if (!line.starts_with("model name")) continue;
-    const auto colon = line.find(": ");
-    if (colon != std::string::npos) return line.substr(colon + 2);
-  }
-  return "CPU";
-}
 
 // Programs of at least this weight are split for all workers, down to pieces of this many bytes times weight.
 constexpr int costly = 4;
@@ -65,14 +50,12 @@ std::int64_t tiles(const compile::Compiled& code, const CpuExecutable& executabl
 class CpuDriver final : public Driver {
  public:
   CpuDriver() {
-    struct sysinfo system{};
-    sysinfo(&system);
-    info_.name = processor_name();
+    info_.name = core::processor_name();
     info_.backend = "cpu";
     info_.is_gpu = false;
     info_.version = version();
-    info_.memory = static_cast<std::size_t>(system.totalram) * system.mem_unit;
-    info_.compute_units = std::max(1U, std::thread::hardware_concurrency());
+    info_.memory = core::usable_memory();
+    info_.compute_units = core::usable_cores();
     info_.dtypes.assign(std::begin(all_dtypes), std::end(all_dtypes));
   }
 
@@ -80,16 +63,16 @@ class CpuDriver final : public Driver {
 
   Block allocate(std::size_t bytes) override {
     if (bytes < mapped_from) return {static_cast<std::byte*>(std::aligned_alloc(64, (bytes + 63) / 64 * 64)), false};
-    void* address = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (address == MAP_FAILED) return {};
-    madvise(address, bytes, MADV_HUGEPAGE);
-    return {static_cast<std::byte*>(address), true};
+    std::byte* const address = core::map_pages(bytes, core::PageAccess::read_write);
+    if (!address) return {};
+    core::prefer_huge_pages(address, bytes);
+    return {address, true};
   }
   void deallocate(std::byte* address, std::size_t bytes) override {
     if (bytes < mapped_from) {
       std::free(address);
     } else {
-      munmap(address, bytes);
+      core::unmap_pages(address, bytes);
     }
   }
   void upload(std::byte* to, std::span<const std::byte> from) override {
@@ -102,6 +85,7 @@ class CpuDriver final : public Driver {
     if (bytes != 0) std::memset(to, 0, bytes);
   }
   std::byte* host_address(std::byte* address) override { return address; }
+  std::byte* address_of_host(std::byte* memory) override { return memory; }
 
   const Executable& compile(const ir::Program& program) override {
     const std::scoped_lock lock(mutex_);

@@ -1,6 +1,6 @@
 #include "driver/cpu/executable.hpp"
 
-#include "ir/analysis.hpp"
+#include "ir/cost.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -56,6 +56,7 @@ const compile::Compiled& CpuExecutable::compiled() {
   one_tile_ = elements_of_one_tile(*code_, program_.buffers[0].dims.size());
   ready_.store(code_.get(), std::memory_order_release);
   set_ready(order_of(*code_, program_));
+  code_->report_readiness(readiness());
   return *code_;
 }
 

@@ -1,20 +1,19 @@
+#include "core/platform.hpp"
 #include "driver/cpu/executable.hpp"
 #include "driver/cpu/gemm/conv2d.hpp"
 #include "driver/cpu/gemm/gemm.hpp"
 
 #include <algorithm>
 #include <optional>
-#include <thread>
 #include <vector>
 
 namespace tessera::driver::cpu {
 
 namespace {
 
-// Cached: each call of hardware_concurrency() reads a file, which takes 7 µs and made the pieces of a 256-matmul a
-// quarter slower.
+// Cached: asking the system reads files, which takes some 10 µs and made the pieces of a 256-matmul a quarter slower.
 unsigned workers() {
-  static const unsigned count = std::max(1U, std::thread::hardware_concurrency());
+  static const unsigned count = core::usable_cores();
   return count;
 }
 

@@ -1,8 +1,8 @@
 #include "driver/cpu/split_reduction.hpp"
 
 #include "driver/cpu/executable.hpp"
-#include "ir/analysis.hpp"
 #include "ir/arithmetic.hpp"
+#include "ir/cost.hpp"
 
 #include <algorithm>
 #include <utility>

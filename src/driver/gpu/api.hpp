@@ -1,6 +1,7 @@
 #pragma once
 
 #include <tessera/device_info.hpp>
+#include <tessera/error.hpp>
 
 #include "compile/gpu/source.hpp"
 #include "core/failure.hpp"
@@ -13,6 +14,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 // What the GPU driver needs from a GPU API: memory, kernels compiled from source, and a queue. Implemented by vulkan,
@@ -42,6 +44,18 @@ struct Dispatch {
   std::vector<std::uint32_t> arguments;  // from Kernel::arguments
   std::uint32_t groups = 1;              // workgroups, at most most_groups(); a few more may run
   bool waits = true;                     // for all earlier calls of the same submission
+  bool waits_for_submissions = false;    // for all earlier submissions too; only the first call of a submission can
+  std::int64_t work = 0;                 // loop steps of all invocations, roughly; see long_launches.hpp
+};
+
+// The device can run a kernel, but only with workgroups of at most `most` invocations: print it again for those.
+class GroupTooLarge final : public Error {
+ public:
+  GroupTooLarge(std::string message, int most) : Error(Errc::invalid_kernel, std::move(message)), most_(most) {}
+  int most() const noexcept { return most_; }
+
+ private:
+  int most_;
 };
 
 // Workgroups spread over two dimensions, each of which is limited: at least as many as requested.
@@ -80,6 +94,10 @@ class Api {
   virtual const compile::gpu::Target& target() const = 0;
   virtual std::size_t most_buffer_bytes() const = 0;  // of one block, as far as kernels can use it
   virtual std::uint32_t most_groups() const = 0;      // of one dispatch
+  // Of one submission, unless it is a single workgroup: see long_launches.hpp. lavapipe on two cores does 1.2e8 steps a
+  // second (measured with relu). A phone's GPU does some ten times as many, and so takes 0.3 s for 2^28; the strictest
+  // system timer is 2 s (Windows). A fast GPU takes a few milliseconds, beside which a submission costs nothing.
+  virtual std::int64_t most_work() const { return std::int64_t{1} << 28; }
 
   // Null if out of memory. The contents are undefined.
   virtual std::unique_ptr<Memory> allocate(std::size_t bytes) = 0;
@@ -89,8 +107,8 @@ class Api {
   virtual void download(std::span<std::byte> to, Memory& from, std::size_t offset) = 0;
   virtual void fill_zero(Memory& to, std::size_t offset, std::size_t bytes) = 0;
 
-  // Blocks. Throws Errc::invalid_kernel with the compiler's message. Where the API allows, the binary is cached on
-  // disk.
+  // Blocks. Throws Errc::invalid_kernel with the compiler's message, or GroupTooLarge. Where the API allows, the binary
+  // is cached on disk.
   virtual std::unique_ptr<Module> compile(const compile::gpu::Kernel& kernel, const std::string& name) = 0;
 
   // Enqueues the calls and returns the number of the submission without waiting. Everything they use must live until it

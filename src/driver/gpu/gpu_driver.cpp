@@ -7,11 +7,15 @@
 #include "driver/gpu/chains.hpp"
 #include "driver/gpu/exit_safe_driver.hpp"
 #include "driver/gpu/gpu_executable.hpp"
+#include "driver/gpu/long_launches.hpp"
 #include "driver/gpu/scratch_pool.hpp"
 #include "driver/gpu/split_64bit.hpp"
+#include "driver/gpu/time_limit.hpp"
+#include "driver/gpu/watchdog.hpp"
 #include "ir/analysis.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -26,14 +30,14 @@ using core::text;
 
 class GpuRecording final : public driver::Recording {
  public:
-  std::unique_ptr<gpu::Recording> recording;  // null: nothing to do
+  std::vector<std::unique_ptr<gpu::Recording>> recordings;  // one for each submission
   std::vector<Scratch> scratch;
 };
 
 class GpuDriver final : public Driver {
  public:
   GpuDriver(std::unique_ptr<Api> api, std::string backend)
-      : api_(std::move(api)), info_(api_->info()), scratch_(*api_), chains_(*api_) {
+      : api_(std::move(api)), info_(api_->info()), scratch_(*api_), chains_(*api_), watchdog_(*api_) {
     info_.backend = std::move(backend);
   }
 
@@ -85,9 +89,10 @@ class GpuDriver final : public Driver {
     compile::gpu::check(made->program(), api_->target());
     return *executables_.emplace(hash, std::move(made))->second;
   }
-  // Scratch memory and arguments may need a binding each.
+  // Scratch memory may need a binding, and so may arguments on Vulkan.
   std::size_t most_buffers() const noexcept override {
-    return static_cast<std::size_t>(std::max(1, api_->target().most_buffers - 2));
+    const int other = api_->target().dialect == compile::gpu::Dialect::vulkan ? 2 : 1;
+    return static_cast<std::size_t>(std::max(1, api_->target().most_buffers - other));
   }
   std::int64_t pieces(const Launch& launch) override {
     if (launch.elements != 0) executable_of(launch).code(*api_, launch);
@@ -103,8 +108,10 @@ class GpuDriver final : public Driver {
 
   std::uint64_t start(std::span<const Launch> launches) override {
     std::vector<Scratch> scratch;
-    const std::vector<Dispatch> calls = dispatches(launches, scratch);
-    const std::uint64_t number = api_->submit(calls);
+    std::vector<Dispatch> calls = dispatches(launches, scratch);
+    const std::uint64_t number =
+        submit_all(split_into_submissions(calls, api_->most_work()),
+                   [&](std::span<const Dispatch> submission) { return api_->submit(submission); });
     if (!scratch.empty()) {
       const std::scoped_lock lock(mutex_);
       in_use_.emplace_back(number, std::move(scratch));
@@ -127,7 +134,9 @@ class GpuDriver final : public Driver {
         chained.insert(chained.end(), some.begin(), some.end());
       }
     });
-    made->recording = api_->record(chained);
+    for (const std::span<const Dispatch> submission : split_into_submissions(chained, api_->most_work())) {
+      made->recordings.push_back(api_->record(submission));
+    }
     return made;
   }
   void prepare_to_record(std::span<const Launch> launches) override try {
@@ -143,22 +152,36 @@ class GpuDriver final : public Driver {
     // Perhaps short of memory for now. Calls that are not prepared are recorded one by one.
   }
   std::uint64_t start(driver::Recording& recording) override {
-    return api_->submit(*static_cast<GpuRecording&>(recording).recording);
+    return submit_all(static_cast<GpuRecording&>(recording).recordings,
+                      [&](const auto& submission) { return api_->submit(*submission); });
   }
 
   driver::Progress wait(std::uint64_t number, Clock::time_point until) override {
-    const gpu::Progress progress = api_->wait(number, until);
+    const gpu::Progress progress = watchdog_.wait(number, until);
     give_back_scratch(progress.ended);
     return {progress.ended, progress.failure};
   }
 
  private:
+  // Returns the number of the last one. If one fails, nothing is in flight afterwards: the caller reuses the memory.
+  template <class Submissions, class Submit>
+  std::uint64_t submit_all(const Submissions& submissions, const Submit& submit) {
+    std::uint64_t number = 0;
+    try {
+      for (const auto& submission : submissions) number = watchdog_.started(submit(submission));
+    } catch (...) {
+      if (number != 0) wait(number, Clock::time_point::max());
+      throw;
+    }
+    return number;
+  }
+
   std::vector<Dispatch> dispatches(std::span<const Launch> launches, std::vector<Scratch>& scratch,
                                    std::vector<Chains::Part>* parts = nullptr) {
     std::vector<Dispatch> calls;
     calls.reserve(launches.size());
     for (const Launch& launch : launches) {
-      if (launch.elements != 0) calls.push_back(dispatch(launch, scratch, parts));
+      if (launch.elements != 0) add_dispatches(launch, calls, scratch, parts);
     }
     return calls;
   }
@@ -173,7 +196,8 @@ class GpuDriver final : public Driver {
     }
   }
 
-  Dispatch dispatch(const Launch& given, std::vector<Scratch>& scratch, std::vector<Chains::Part>* parts) {
+  void add_dispatches(const Launch& given, std::vector<Dispatch>& calls, std::vector<Scratch>& scratch,
+                      std::vector<Chains::Part>* parts) {
     GpuExecutable& executable = executable_of(given);
     std::optional<Launch> split;
     if (executable.is_split()) split = split_64bit(given);
@@ -181,6 +205,7 @@ class GpuDriver final : public Driver {
     const GpuExecutable::Code& code = executable.code(*api_, launch);
     const compile::gpu::Kernel& kernel = code.kernel;
     check_size(executable.program(), launch, kernel.most_elements);
+    kernel.check(executable.program(), launch.dims.data(), launch.scalars.data());
     const auto grid = kernel.grid(executable.program(), launch.dims.data());
     std::int64_t groups = std::min<std::int64_t>(std::max<std::int64_t>(grid.groups, 1), api_->most_groups());
     Dispatch call;
@@ -190,38 +215,50 @@ class GpuDriver final : public Driver {
     }
     if (kernel.has_scratch) {
       const std::int64_t each = std::max<std::int64_t>(grid.scratch_bytes, 4);
+      check_scratch(executable.program(), each);
       groups = std::clamp<std::int64_t>(most_scratch / each, 1, groups);
       const auto bytes = static_cast<std::size_t>(each * groups);
       scratch.push_back(scratch_.take(bytes));
       call.buffers.push_back(scratch.back().memory.get());
     }
     call.groups = static_cast<std::uint32_t>(groups);
-    check_steps(executable.program(), launch, kernel, (grid.groups + groups - 1) / groups);
+    const std::int64_t steps = kernel.steps(executable.program(), launch.dims.data(), launch.scalars.data());
+    check_steps(executable.program(), steps, (grid.groups + groups - 1) / groups);
     call.arguments = kernel.arguments(executable.program(), launch.dims.data(), launch.scalars.data(), grid);
-    if (parts) {
-      const std::int64_t steps = kernel.steps(executable.program(), launch.dims.data(), launch.scalars.data());
-      parts->push_back({&kernel, grid.groups <= 1, steps});
-    }
-    return call;
+    const auto operations = static_cast<std::int64_t>(executable.program().ops.size());
+    add_cut(calls, std::move(call), kernel, {grid.groups, steps, operations}, api_->most_work());
+    if (parts) parts->resize(calls.size(), {&kernel, grid.groups <= 1, steps});
   }
 
   void check_size(const ir::Program& program, const Launch& launch, std::int64_t most) const {
     const std::int64_t* dims = launch.dims.data();
     for (const ir::Buffer& buffer : program.buffers) {
       std::int64_t elements = 1;
-      for (int axis = 0; axis < buffer.rank(); ++axis) elements *= *dims++;
-      if (elements <= most) continue;
-      throw Error(Errc::unsupported, text("[", program.name, "] ", buffer.name, " has ", elements, " elements: on ",
-                                          full_name(info_), " it can have at most ", most));
+      std::int64_t longest = 0;  // of a buffer without elements, too
+      for (int axis = 0; axis < buffer.rank(); ++axis) {
+        longest = std::max(longest, *dims);
+        elements *= *dims++;
+      }
+      if (std::max(elements, longest) <= most) continue;
+      const char* what = elements > most ? " elements" : " elements along an axis";
+      throw Error(Errc::unsupported, text("[", program.name, "] ", buffer.name, " has ", std::max(elements, longest),
+                                          what, ": on ", full_name(info_), " it can have at most ", most));
     }
   }
 
+  // Words of scratch memory are counted in 32 bits.
+  void check_scratch(const ir::Program& program, std::int64_t bytes) const {
+    const std::int64_t most = std::min<std::int64_t>(std::int64_t{4} * std::numeric_limits<std::int32_t>::max(),
+                                                     static_cast<std::int64_t>(api_->most_buffer_bytes()));
+    if (bytes <= most) return;
+    throw Error(Errc::out_of_memory, text("[", program.name, "] its tiles do not fit in memory: they need ", bytes,
+                                          " bytes, and a kernel on ", full_name(info_), " can use ", most));
+  }
+
   // Refuses kernels that the device would abort.
-  void check_steps(const ir::Program& program, const Launch& launch, const compile::gpu::Kernel& kernel,
-                   std::int64_t pieces) const {
+  void check_steps(const ir::Program& program, std::int64_t steps, std::int64_t pieces) const {
     const std::int64_t most = api_->target().most_steps;
     if (most == 0) return;
-    const std::int64_t steps = kernel.steps(program, launch.dims.data(), launch.scalars.data());
     if (steps <= most / std::max<std::int64_t>(1, pieces)) return;
     const std::string needs = steps < compile::gpu::Kernel::uncounted
                                   ? text("needs about ", steps, " loop iterations per invocation")
@@ -244,6 +281,7 @@ class GpuDriver final : public Driver {
   AddressSpace memory_;
   ScratchPool scratch_;
   Chains chains_;
+  Watchdog watchdog_;
   std::mutex mutex_;
   std::unordered_multimap<std::size_t, std::unique_ptr<GpuExecutable>> executables_;
   std::vector<std::pair<std::uint64_t, std::vector<Scratch>>> in_use_;
@@ -252,6 +290,7 @@ class GpuDriver final : public Driver {
 }  // namespace
 
 std::unique_ptr<Driver> make_gpu_driver(std::unique_ptr<Api> api, std::string backend) {
+  check_time_limit();
   return make_exit_safe_driver(std::make_unique<GpuDriver>(std::move(api), std::move(backend)));
 }
 

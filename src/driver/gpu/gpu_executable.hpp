@@ -8,6 +8,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -41,16 +42,30 @@ class GpuExecutable final : public Executable {
     if (const Code* ready = slot.ready.load(std::memory_order_acquire)) return *ready;
     const std::scoped_lock lock(slot.mutex);
     if (slot.code) return *slot.code;
-    auto code = std::make_unique<Code>();
-    code->kernel = compile::gpu::compile(program_, api.target(), form);
-    code->module = api.compile(code->kernel, program_.name);
-    slot.code = std::move(code);
+    slot.code = made(api, api.target(), form, launch);
     slot.ready.store(slot.code.get(), std::memory_order_release);
     set_ready();
     return *slot.code;
   }
 
  private:
+  std::unique_ptr<Code> made(Api& api, const compile::gpu::Target& target, compile::gpu::Form form,
+                             const Launch& launch) const {
+    auto code = std::make_unique<Code>();
+    code->kernel = compile::gpu::compile(program_, target, form);
+    // A launch that will be refused need not wait for the device's compiler.
+    if (!is_split()) code->kernel.check(program_, launch.dims.data(), launch.scalars.data());
+    try {
+      code->module = api.compile(code->kernel, program_.name);
+      return code;
+    } catch (const GroupTooLarge& error) {
+      if (error.most() < 1 || error.most() >= target.group) throw;
+      compile::gpu::Target smaller = target;
+      smaller.group = static_cast<int>(std::bit_floor(static_cast<unsigned>(error.most())));
+      return made(api, smaller, form, launch);
+    }
+  }
+
   struct Slot {
     std::mutex mutex;
     std::unique_ptr<Code> code;

@@ -2,6 +2,7 @@
 
 #include <tessera/tile.hpp>
 
+#include "driver/gpu/watchdog.hpp"
 #include "tile/trace.hpp"
 
 #include <exception>
@@ -33,7 +34,8 @@ void warm_up(Api& api) noexcept try {
   call.module = module.get();
   for (const int buffer : kernel.buffers) call.buffers.push_back(buffer == 0 ? z.get() : x.get());
   call.arguments = kernel.arguments(program, dims, nullptr, grid);
-  api.wait(api.submit({&call, 1}), Clock::time_point::max());
+  Watchdog watchdog(api);
+  watchdog.wait(watchdog.started(api.submit({&call, 1})), Clock::time_point::max());
 } catch (const std::exception&) {
   // The first command will report it.
 }

@@ -40,6 +40,7 @@ class SimulatedDriver final : public Driver {
   void download(std::span<std::byte> to, const std::byte* from) override { below_->download(to, from); }
   void fill_zero(std::byte* to, std::size_t bytes) override { below_->fill_zero(to, bytes); }
   std::byte* host_address(std::byte* address) override { return below_->host_address(address); }
+  std::byte* address_of_host(std::byte* memory) override { return below_->address_of_host(memory); }
   std::size_t trim() override { return below_->trim(); }
 
   const Executable& compile(const ir::Program& program) override { return below_->compile(program); }

@@ -223,6 +223,8 @@ class Slow {
     }
   }
   std::uint64_t submit(Api& api) const { return api.submit({&call_, 1}); }
+  Memory& data() const { return *data_; }
+  int size() const { return static_cast<int>(call_.arguments[0]); }
 
  private:
   std::unique_ptr<Module> module_;
@@ -237,6 +239,26 @@ inline void check_wait_ends_in_time(Api& api, const Kernels& kernels) {
   EXPECT_LT(api.wait(number, Clock::now()).ended, number);
   EXPECT_LT(api.wait(number, Clock::now() + 1ms).ended, number);
   EXPECT_EQ(api.wait(number, forever).ended, number);
+}
+
+// A submission that waits reads what the one before it has written, however long that takes.
+inline void check_submissions_that_wait(Api& api, const Kernels& kernels) {
+  const Slow slow(api, kernels);
+  const int n = slow.size();
+  const auto module = api.compile(kernel(api, kernels.next, 2, 2), "next");
+  auto to = memory_with(api, std::vector<std::int32_t>(static_cast<std::size_t>(n)));
+  Dispatch call{module.get(), {to.get(), &slow.data()}, words({n, 1}), groups_for(api, n), true};
+  call.waits_for_submissions = true;
+  const auto recording = api.record({&call, 1});
+  const auto expect_seen = [&](std::uint64_t number) {
+    ASSERT_FALSE(api.wait(number, forever).failure);
+    const auto written = values_of<std::int32_t>(api, slow.data(), static_cast<std::size_t>(n));
+    EXPECT_EQ(values_of<std::int32_t>(api, *to, written.size()), next_of(written, 1));
+  };
+  slow.submit(api);
+  expect_seen(api.submit({&call, 1}));
+  slow.submit(api);
+  expect_seen(api.submit(*recording));
 }
 
 // While a call runs.

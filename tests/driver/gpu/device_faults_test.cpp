@@ -1,8 +1,9 @@
 #include <tessera/tessera.hpp>
 
 #include "driver/gpu/api.hpp"
+#include "driver/gpu/forwarding_api.hpp"
 #include "driver/gpu/gpu_driver.hpp"
-#include "engine/device_state.hpp"
+#include "driver/gpu/on_device.hpp"
 #include "support/expect_error.hpp"
 #include "support/expect_same.hpp"
 
@@ -25,6 +26,10 @@
 namespace tessera {
 namespace {
 
+using driver::gpu::test::backend;
+using driver::gpu::test::device_with;
+using driver::gpu::test::expect_works;
+using driver::gpu::test::open_api;
 using test::expect_error;
 using test::expect_same;
 using namespace std::chrono_literals;
@@ -32,72 +37,22 @@ using Floats = std::vector<float>;
 namespace gpu = driver::gpu;
 
 // A GPU API with faults that tests switch on and off.
-class FaultyApi final : public gpu::Api {
+class FaultyApi final : public gpu::test::ForwardingApi {
  public:
-  explicit FaultyApi(std::unique_ptr<Api> below) : below_(std::move(below)) {}
+  using ForwardingApi::ForwardingApi;
 
   std::atomic<bool> is_full{false};         // out of memory
   std::atomic<bool> breaks_kernels{false};  // passes nonsense to the compiler
 
-  const DeviceInfo& info() const override { return below_->info(); }
-  const compile::gpu::Target& target() const override { return below_->target(); }
-  std::size_t most_buffer_bytes() const override { return below_->most_buffer_bytes(); }
-  std::uint32_t most_groups() const override { return below_->most_groups(); }
   std::unique_ptr<gpu::Memory> allocate(std::size_t bytes) override {
-    return is_full ? nullptr : below_->allocate(bytes);
-  }
-  void upload(gpu::Memory& to, std::size_t offset, std::span<const std::byte> from) override {
-    below_->upload(to, offset, from);
-  }
-  void download(std::span<std::byte> to, gpu::Memory& from, std::size_t offset) override {
-    below_->download(to, from, offset);
-  }
-  void fill_zero(gpu::Memory& to, std::size_t offset, std::size_t bytes) override {
-    below_->fill_zero(to, offset, bytes);
+    return is_full ? nullptr : ForwardingApi::allocate(bytes);
   }
   std::unique_ptr<gpu::Module> compile(const compile::gpu::Kernel& kernel, const std::string& name) override {
     compile::gpu::Kernel given = kernel;
     if (breaks_kernels) given.source += "\nvoid broken() { this_is_no_kernel = 1; }\n";
-    return below_->compile(given, name);
+    return ForwardingApi::compile(given, name);
   }
-  std::uint64_t submit(std::span<const gpu::Dispatch> calls) override { return below_->submit(calls); }
-  std::unique_ptr<gpu::Recording> record(std::span<const gpu::Dispatch> calls) override {
-    return below_->record(calls);
-  }
-  std::uint64_t submit(gpu::Recording& recording) override { return below_->submit(recording); }
-  gpu::Progress wait(std::uint64_t number, gpu::Clock::time_point until) override {
-    return below_->wait(number, until);
-  }
-  void lose(std::string why) override { below_->lose(std::move(why)); }
-
- private:
-  const std::unique_ptr<Api> below_;
 };
-
-std::string backend() {
-  const char* wish = std::getenv("TESSERA_DEVICE");
-  return wish && *wish != '\0' ? wish : "cpu";
-}
-
-std::unique_ptr<gpu::Api> open_api() {
-  if (backend() == "vulkan") return gpu::open_vulkan(0);
-  if (backend() == "opencl") return gpu::open_opencl(0);
-  if (backend() == "gles") return gpu::open_gles(0);
-  throw Error(Errc::unknown_device, "the test does not know how to open " + backend());
-}
-
-Device device_with(std::unique_ptr<driver::Driver> driver) {
-  auto* state = new detail::engine::DeviceState(std::move(driver), detail::engine::make_worker_pool(2));
-  return detail::Access::make<Device>(detail::Ref<detail::engine::DeviceState>::adopt(state));
-}
-
-// Checks that a device works, from the buffer to the result.
-void expect_works(const Device& device) {
-  const Buffer x = device.buffer<float>({-1, 0, 2}), z = device.zeros({3});
-  device.submit("relu", {x}, z);
-  device.run("scale", {z}, z, {{"factor", 10}});
-  EXPECT_EQ(z.read<float>(), (Floats{0, 0, 20}));
-}
 
 // ---- out of memory, on every device
 

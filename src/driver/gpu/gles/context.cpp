@@ -1,7 +1,8 @@
 #include "driver/gpu/gles/context.hpp"
 
+#include "core/platform.hpp"
+
 #include <algorithm>
-#include <sys/sysinfo.h>
 #include <thread>
 #include <utility>
 
@@ -63,10 +64,8 @@ Found describe() {
   }
   info.version = text(GL_VERSION);
   // OpenGL ES does not report memory; its devices nearly always share the machine's.
-  struct sysinfo system{};
-  sysinfo(&system);
-  info.memory = static_cast<std::size_t>(system.totalram) * system.mem_unit;
-  info.compute_units = info.is_gpu ? 1 : std::max(1U, std::thread::hardware_concurrency());
+  info.memory = core::usable_memory();
+  info.compute_units = info.is_gpu ? 1 : core::usable_cores();
   info.dtypes = {f32, s32, u32, u8};
 
   GLint64 block_bytes = 0;
@@ -80,10 +79,22 @@ Found describe() {
   found.group_invocations = integer(GL_MAX_COMPUTE_WORK_GROUP_INVOCATIONS);
   found.shared_bytes = integer(GL_MAX_COMPUTE_SHARED_MEMORY_SIZE);
   found.blocks =
-      std::min(integer(GL_MAX_COMPUTE_SHADER_STORAGE_BLOCKS), integer(GL_MAX_SHADER_STORAGE_BUFFER_BINDINGS));
+      std::min({integer(GL_MAX_COMPUTE_SHADER_STORAGE_BLOCKS), integer(GL_MAX_COMBINED_SHADER_STORAGE_BLOCKS),
+                integer(GL_MAX_SHADER_STORAGE_BUFFER_BINDINGS)});
+  found.uniform_components = integer(GL_MAX_COMPUTE_UNIFORM_COMPONENTS);
   found.has_binaries = integer(GL_NUM_PROGRAM_BINARY_FORMATS) > 0;
   found.driver = text(GL_VENDOR) + '\n' + info.name + '\n' + info.version;
   return found;
+}
+
+// The function that tells whether the device of the current context was reset; null if there is none.
+GetResetStatus find_reset_status() {
+  const Functions& gl = *functions();
+  const std::string extensions = text(GL_EXTENSIONS);
+  if (gl.glGetGraphicsResetStatusKHR && has_word(extensions.c_str(), "GL_KHR_robustness")) {
+    return gl.glGetGraphicsResetStatusKHR;
+  }
+  return has_word(extensions.c_str(), "GL_EXT_robustness") ? gl.glGetGraphicsResetStatusEXT : nullptr;
 }
 
 }  // namespace
@@ -93,7 +104,7 @@ std::optional<Context> Context::make() {
   if (!gl || display() == EGL_NO_DISPLAY) return {};
   const char* extensions = gl->eglQueryString(display(), EGL_EXTENSIONS);
   if (!has_word(extensions, "EGL_KHR_surfaceless_context")) return {};
-  const bool is_robust = has_word(extensions, "EGL_EXT_create_context_robustness") && gl->glGetGraphicsResetStatus;
+  const bool is_robust = has_word(extensions, "EGL_EXT_create_context_robustness");
   // Without reset notification if that is not supported.
   for (const bool robust : {true, false}) {
     if (robust && !is_robust) continue;
@@ -106,14 +117,18 @@ std::optional<Context> Context::make() {
                               EGL_NONE};
     EGLContext context = gl->eglCreateContext(display(), config(), EGL_NO_CONTEXT, version);
     if (context == EGL_NO_CONTEXT) continue;
-    if (gl->eglMakeCurrent(display(), EGL_NO_SURFACE, EGL_NO_SURFACE, context)) return Context(context, robust);
+    if (gl->eglMakeCurrent(display(), EGL_NO_SURFACE, EGL_NO_SURFACE, context)) {
+      Context made(context);
+      if (robust) made.reset_status_ = find_reset_status();
+      return made;
+    }
     gl->eglDestroyContext(display(), context);
   }
   return {};
 }
 
 Context::Context(Context&& other) noexcept
-    : context_(std::exchange(other.context_, EGL_NO_CONTEXT)), reports_resets_(other.reports_resets_) {}
+    : context_(std::exchange(other.context_, EGL_NO_CONTEXT)), reset_status_(other.reset_status_) {}
 
 Context::~Context() {
   if (context_ == EGL_NO_CONTEXT) return;
@@ -122,16 +137,18 @@ Context::~Context() {
   functions()->eglReleaseThread();
 }
 
+std::optional<Found> find_device() {
+  std::optional<Found> described;
+  // On a separate thread, since the caller's may have a current context.
+  std::thread([&] {
+    if (const auto context = Context::make()) described = describe();
+  }).join();
+  if (described && (described->blocks == 0 || described->most_groups[0] == 0)) described.reset();
+  return described;
+}
+
 const std::optional<Found>& device() {
-  static const std::optional<Found> found = [] {
-    std::optional<Found> described;
-    // On a separate thread, since the caller's may have a current context.
-    std::thread([&] {
-      if (const auto context = Context::make()) described = describe();
-    }).join();
-    if (described && (described->blocks == 0 || described->most_groups[0] == 0)) described.reset();
-    return described;
-  }();
+  static const std::optional<Found> found = find_device();
   return found;
 }
 

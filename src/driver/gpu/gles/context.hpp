@@ -21,13 +21,14 @@ class Context {
   Context& operator=(Context&&) = delete;
   ~Context();
 
-  bool reports_resets() const noexcept { return reports_resets_; }
+  // Asks whether the device was reset; null if the context does not tell.
+  GetResetStatus reset_status() const noexcept { return reset_status_; }
 
  private:
-  explicit Context(EGLContext context, bool reports_resets) : context_(context), reports_resets_(reports_resets) {}
+  explicit Context(EGLContext context) : context_(context) {}
 
   EGLContext context_;
-  bool reports_resets_;
+  GetResetStatus reset_status_ = nullptr;
 };
 
 struct Found {
@@ -37,10 +38,13 @@ struct Found {
   std::array<std::uint32_t, 2> most_groups = {};  // per dispatch, along the first two axes
   int group_invocations = 0;
   int shared_bytes = 0;
-  int blocks = 0;
+  int blocks = 0;              // storage buffers that a kernel can use
+  int uniform_components = 0;  // words of uniforms that a kernel can use
   bool has_binaries = false;
 };
 
+// The machine's device, queried now; nullopt if there is none.
+std::optional<Found> find_device();
 // The device found by the first call.
 const std::optional<Found>& device();
 

@@ -1,5 +1,7 @@
 #include "driver/gpu/gles/functions.hpp"
 
+#include "driver/gpu/library.hpp"
+
 #include <dlfcn.h>
 
 namespace tessera::driver::gpu::gles {
@@ -19,18 +21,19 @@ bool find_all(void* egl, void* gl, Functions& table) {
 #undef TESSERA_FIND
   table.eglGetPlatformDisplayEXT =
       reinterpret_cast<PFNEGLGETPLATFORMDISPLAYEXTPROC>(table.eglGetProcAddress("eglGetPlatformDisplayEXT"));
-  table.glGetGraphicsResetStatus =
+  table.glGetGraphicsResetStatusKHR =
       reinterpret_cast<GetResetStatus>(table.eglGetProcAddress("glGetGraphicsResetStatusKHR"));
+  table.glGetGraphicsResetStatusEXT =
+      reinterpret_cast<GetResetStatus>(table.eglGetProcAddress("glGetGraphicsResetStatusEXT"));
   return true;
 }
 
 }  // namespace
 
 const Functions* functions() {
-  // Never closed: drivers have threads and exit handlers.
   static const Functions* const opened = []() -> const Functions* {
-    void* egl = dlopen("libEGL.so.1", RTLD_NOW | RTLD_LOCAL);
-    void* gl = dlopen("libGLESv2.so.2", RTLD_NOW | RTLD_LOCAL);
+    void* egl = open_library({"libEGL.so.1", "libEGL.so"});
+    void* gl = open_library({"libGLESv2.so.2", "libGLESv2.so"});
     if (!egl || !gl) return nullptr;
     static Functions table;
     return find_all(egl, gl, table) ? &table : nullptr;

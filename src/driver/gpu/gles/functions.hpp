@@ -6,7 +6,7 @@
 
 namespace tessera::driver::gpu::gles {
 
-// From the extension KHR_robustness.
+// From the extensions KHR_robustness and EXT_robustness.
 inline constexpr GLenum context_lost = 0x0507;
 using GetResetStatus = GLenum(GL_APIENTRY*)();
 
@@ -66,7 +66,9 @@ struct Functions {
   TESSERA_GLES_FUNCTIONS(TESSERA_MEMBER)
 #undef TESSERA_MEMBER
   PFNEGLGETPLATFORMDISPLAYEXTPROC eglGetPlatformDisplayEXT = nullptr;  // null if EGL lacks it
-  GetResetStatus glGetGraphicsResetStatus = nullptr;                   // null without KHR_robustness
+  // Of KHR_robustness and EXT_robustness. Not null does not mean that a context has the extension.
+  GetResetStatus glGetGraphicsResetStatusKHR = nullptr;
+  GetResetStatus glGetGraphicsResetStatusEXT = nullptr;
 };
 
 // Null if one of them is missing.

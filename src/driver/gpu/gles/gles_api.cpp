@@ -2,8 +2,10 @@
 
 #include "core/text.hpp"
 #include "driver/gpu/gles/objects.hpp"
+#include "driver/gpu/gles/open.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace tessera::driver::gpu {
@@ -77,9 +79,11 @@ compile::gpu::Target target_of(const Found& found) {
   compile::gpu::Target target;
   target.dialect = compile::gpu::Dialect::gles;
   target.device = found.info.name;
-  target.group = std::min(best_group, found.group_invocations);
+  target.group =
+      static_cast<int>(std::bit_floor(static_cast<unsigned>(std::clamp(found.group_invocations, 1, best_group))));
   target.shared_bytes = found.shared_bytes;
   target.most_buffers = found.blocks;
+  target.most_argument_words = found.uniform_components;
   if (found.info.name.find("llvmpipe") != std::string::npos) {
     target.most_steps = compile::gpu::mesa_most_steps;
     target.product_block = compile::gpu::mesa_product_block;
@@ -138,6 +142,8 @@ class GlesApi final : public Api {
 
 }  // namespace
 
+std::unique_ptr<Api> open(const Found& found) { return std::make_unique<GlesApi>(found); }
+
 }  // namespace gles
 
 std::vector<DeviceInfo> gles_devices() {
@@ -149,7 +155,7 @@ std::unique_ptr<Api> open_gles(std::size_t number) {
   if (number > 0 || !gles::device()) {
     throw Error(Errc::unknown_device, core::text("there is no OpenGL ES device ", number));
   }
-  return std::make_unique<gles::GlesApi>(*gles::device());
+  return gles::open(*gles::device());
 }
 
 }  // namespace tessera::driver::gpu

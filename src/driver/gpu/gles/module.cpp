@@ -1,7 +1,6 @@
 #include <tessera/error.hpp>
 
 #include "compile/disk_cache.hpp"
-#include "core/hash.hpp"
 #include "core/text.hpp"
 #include "driver/gpu/gles/objects.hpp"
 
@@ -92,8 +91,7 @@ GlesModule::GlesModule(std::shared_ptr<Worker> worker, const compile::gpu::Kerne
   worker_->completions().throw_if_lost();
   const Found& found = worker_->found();
   compile::DiskCache cache;
-  const std::string all = core::text(format, found.driver, '\n', kernel.source);
-  const core::Hash128 key = core::hash128(std::as_bytes(std::span(all)));
+  const std::string key = core::text(format, found.driver, '\n', kernel.source);
   const auto known = found.has_binaries ? cache.find(key) : std::nullopt;
   std::vector<std::byte> binary;
   worker_->call([&] {

@@ -85,7 +85,7 @@ std::uint64_t Worker::submit(std::function<void()> job) {
 }
 
 void Worker::run(const Context& context) {
-  reports_resets_ = context.reports_resets();
+  reset_status_ = context.reset_status();
   for (;;) {
     std::function<void()> job;
     const bool has_job = take(job);
@@ -142,9 +142,7 @@ void Worker::retire(std::uint64_t nanoseconds) {
 
 void Worker::look_for_errors() {
   const Functions& gl = *functions();
-  if (reports_resets_) {
-    if (const GLenum reset = gl.glGetGraphicsResetStatus(); reset != GL_NO_ERROR) lose("its context was reset");
-  }
+  if (reset_status_ && reset_status_() != GL_NO_ERROR) lose("its context was reset");
   if (const GLenum error = gl.glGetError(); error != GL_NO_ERROR) lose(error_name(error));
 }
 

@@ -50,7 +50,7 @@ class Worker {
   const Found& found_;
   Completions completions_;
   std::deque<Fence> fences_;  // used by the thread only
-  bool reports_resets_ = false;
+  GetResetStatus reset_status_ = nullptr;
 
   std::mutex mutex_;
   std::condition_variable changed_;   // wakes the thread

@@ -1,7 +1,9 @@
 #include "driver/gpu/opencl/connection.hpp"
 
 #include "core/text.hpp"
+#include "driver/gpu/time_limit.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -10,6 +12,9 @@ namespace tessera::driver::gpu::opencl {
 namespace {
 
 using namespace std::chrono_literals;
+
+// How long a lost device may take to become idle.
+constexpr std::chrono::nanoseconds longest_settling = 5s;
 
 // Errors that mean the device has crashed or is gone for good.
 bool is_loss(cl_int error) {
@@ -45,10 +50,21 @@ Connection::Connection(const Found& found, bool shares_memory)
 }
 
 Connection::~Connection() {
-  // If the device was declared lost but works, kernels may still use what is destroyed now.
+  if (submissions_->is_lost() && !is_settled()) {
+    submissions_->close(Clock::now());
+    [[maybe_unused]] const void* const leaked[] = {queue_.release(), transfers_.release(), context_.release()};
+    return;
+  }
   if (queue_) functions()->finish(queue_.get());
   // The driver's threads report events, and must have returned from that. Do not wait forever: they may never report.
   submissions_->close(Clock::now() + 1s);
+}
+
+bool Connection::is_settled() {
+  std::call_once(settling_, [&] {
+    is_settled_ = submissions_->are_settled(Clock::now() + std::min(longest_settling, time_limit()));
+  });
+  return is_settled_;
 }
 
 QueueObject Connection::make_queue(cl_command_queue_properties properties) {

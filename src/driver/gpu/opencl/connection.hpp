@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <string_view>
 
 namespace tessera::driver::gpu::opencl {
@@ -32,6 +33,9 @@ class Connection {
   // as lost.
   void check(cl_int error, std::string_view call);
   core::FailurePtr lose(std::string_view why);
+  // A device declared lost may still run: whether it has stopped, which may take some seconds. If it has not, because a
+  // kernel hangs, what it uses must never be freed.
+  bool is_settled();
 
  private:
   QueueObject make_queue(cl_command_queue_properties properties);
@@ -43,6 +47,8 @@ class Connection {
   // A separate queue, so that copies do not wait for kernels.
   QueueObject transfers_;
   bool shares_memory_ = false;
+  std::once_flag settling_;
+  bool is_settled_ = false;
   std::shared_ptr<Submissions> submissions_ = std::make_shared<Submissions>(found_.info.name);
 };
 

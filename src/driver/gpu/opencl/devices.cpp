@@ -50,6 +50,7 @@ Found describe(cl_device_id device) {
   found.device = device;
   found.type = value<cl_device_type>(device, CL_DEVICE_TYPE);
   found.is_version_2 = version_of(version) >= 200;
+  found.is_pocl = version.find("PoCL") != std::string::npos || version.find("pocl") != std::string::npos;
   DeviceInfo& info = found.info;
   info.name = text(device, CL_DEVICE_NAME);
   info.backend = "opencl";

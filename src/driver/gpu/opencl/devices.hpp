@@ -15,6 +15,7 @@ struct Found {
   DeviceInfo info;
   std::string driver;         // identifies everything that compiled code depends on
   bool is_version_2 = false;  // or later
+  bool is_pocl = false;
 };
 
 // The devices found by the first call: GPUs, accelerators, then others.

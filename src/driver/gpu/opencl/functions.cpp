@@ -1,6 +1,7 @@
 #include "driver/gpu/opencl/functions.hpp"
 
 #include "core/environment.hpp"
+#include "driver/gpu/library.hpp"
 
 #include <cstdlib>
 #include <dlfcn.h>
@@ -94,9 +95,8 @@ constexpr Name names[] = {
 }  // namespace
 
 const Functions* functions() {
-  // Never closed: implementations have threads that outlive the objects created from them.
   static const Functions* const opened = []() -> const Functions* {
-    void* library = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
+    void* library = open_library({"libOpenCL.so.1", "libOpenCL.so"});
     if (!library) return nullptr;
     // By default PoCL 3.1 marks every loop over work items as vectorisable, which is not always true: it miscompiles
     // bicubic resize of u8. Only the environment can change that, and PoCL reads it when it compiles. The user's choice

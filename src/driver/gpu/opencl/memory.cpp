@@ -25,8 +25,8 @@ std::unique_ptr<Memory> OpenclMemory::make(const std::shared_ptr<Connection>& co
 
 OpenclMemory::~OpenclMemory() {
   if (!shared_) return;
-  // Kernels of a lost device are not waited for but may still run. OpenCL keeps other memory alive until they finish.
-  if (connection_->submissions().is_lost()) functions()->finish(connection_->queue());
+  // OpenCL keeps other memory alive until the kernels that use it have finished.
+  if (connection_->submissions().is_lost() && !connection_->is_settled()) return;
   functions()->svm_free(connection_->context(), shared_);
 }
 

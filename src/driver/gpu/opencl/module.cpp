@@ -1,11 +1,10 @@
 #include "driver/gpu/opencl/module.hpp"
 
 #include "compile/disk_cache.hpp"
-#include "core/hash.hpp"
+#include "core/environment.hpp"
 #include "core/text.hpp"
+#include "driver/gpu/opencl/waitable_children.hpp"
 
-#include <csignal>
-#include <cstdlib>
 #include <optional>
 #include <span>
 #include <utility>
@@ -16,14 +15,6 @@ namespace tessera::driver::gpu::opencl {
 namespace {
 
 constexpr std::string_view format = "tessera opencl 1\n";
-
-// PoCL links kernels in a child process, and aborts if it cannot wait for it, as where SIGCHLD is ignored (Erlang VM).
-void allow_children() {
-  struct sigaction now{};
-  if (sigaction(SIGCHLD, nullptr, &now) != 0 || now.sa_handler != SIG_IGN) return;
-  now.sa_handler = SIG_DFL;
-  sigaction(SIGCHLD, &now, nullptr);
-}
 
 std::string options_for(cl_device_id device) {
   std::string options = "-cl-std=CL1.2 -w";
@@ -89,13 +80,12 @@ ProgramObject from_source(Connection& connection, const std::string& source, con
 
 // PoCL 3.1, a one-line kernel: 800 ms from source, 38 from source in its own cache, 2 from a binary.
 ProgramObject build(Connection& connection, const std::string& source, const std::string& name) {
-  allow_children();
+  const WaitableChildren children(connection.found());
   const std::string options = options_for(connection.found().device);
   compile::DiskCache cache;
-  const char* method = std::getenv("POCL_WORK_GROUP_METHOD");  // affects the compiled code
-  const std::string all =
+  const char* method = core::environment_variable("POCL_WORK_GROUP_METHOD");  // affects the compiled code
+  const std::string key =
       core::text(format, connection.found().driver, '\n', method ? method : "", '\n', options, '\n', source);
-  const core::Hash128 key = core::hash128(std::as_bytes(std::span(all)));
   if (const auto binary = cache.find(key)) {
     if (ProgramObject program = from_binary(connection, *binary, options)) return program;
   }
@@ -120,9 +110,9 @@ OpenclModule::OpenclModule(std::shared_ptr<Connection> connection, const compile
                                                         CL_KERNEL_WORK_GROUP_SIZE, sizeof most, &most, nullptr),
                      "clGetKernelWorkGroupInfo");
   if (group_ > most) {
-    throw Error(Errc::invalid_kernel,
-                core::text("[", name, "] has workgroups of ", group_, " invocations; the OpenCL device ",
-                           connection_->found().info.name, " supports at most ", most));
+    throw GroupTooLarge(core::text("[", name, "] has workgroups of ", group_, " invocations; the OpenCL device ",
+                                   connection_->found().info.name, " supports at most ", most),
+                        static_cast<int>(most));
   }
 }
 

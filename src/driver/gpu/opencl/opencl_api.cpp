@@ -3,8 +3,10 @@
 #include "driver/gpu/opencl/memory.hpp"
 #include "driver/gpu/opencl/module.hpp"
 #include "driver/gpu/opencl/open.hpp"
+#include "driver/gpu/opencl/waitable_children.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <utility>
 
@@ -56,6 +58,14 @@ class Batch {
     last_.push_back(event);
   }
 
+  // Makes the next call wait for all earlier submissions.
+  void wait_for_submissions() {
+    cl_event all = nullptr;
+    connection_.check(functions()->enqueue_marker(connection_.queue(), 0, nullptr, &all),
+                      "clEnqueueMarkerWithWaitList");
+    last_.push_back(all);
+  }
+
   // One event for the completion of all calls.
   Event end() {
     if (last_.size() > 1) {
@@ -88,10 +98,12 @@ class OpenclRecording final : public Recording {
     for (const Dispatch& call : calls) {
       const OpenclModule& module = module_of(call);
       calls_.push_back({module.make_kernel(), call.groups, module.group(), call.waits});
+      waits_for_submissions_ |= call.waits_for_submissions;
       set_arguments(connection, calls_.back().kernel.get(), call);
     }
   }
   void add_to(Batch& batch) const {
+    if (waits_for_submissions_) batch.wait_for_submissions();
     for (const Call& call : calls_) batch.add(call.kernel.get(), call.groups, call.group, call.waits);
   }
   bool is_empty() const { return calls_.empty(); }
@@ -104,6 +116,7 @@ class OpenclRecording final : public Recording {
     bool waits;
   };
   std::vector<Call> calls_;
+  bool waits_for_submissions_ = false;
 };
 
 compile::gpu::Target target_of(const Found& found) {
@@ -113,8 +126,9 @@ compile::gpu::Target target_of(const Found& found) {
   target.has_f64 = std::ranges::find(found.info.dtypes, f64) != found.info.dtypes.end();
   target.has_s64 = true;
   target.has_u8 = true;
-  target.group =
-      static_cast<int>(std::min(best_group, value<std::size_t>(found.device, CL_DEVICE_MAX_WORK_GROUP_SIZE)));
+  // A power of two, on any device.
+  target.group = static_cast<int>(std::bit_floor(
+      std::clamp<std::size_t>(value<std::size_t>(found.device, CL_DEVICE_MAX_WORK_GROUP_SIZE), 1, best_group)));
   target.shared_bytes = static_cast<std::int64_t>(value<cl_ulong>(found.device, CL_DEVICE_LOCAL_MEM_SIZE));
   target.most_buffers = 64;
   return target;
@@ -156,7 +170,9 @@ class OpenclApi final : public Api {
   std::uint64_t submit(std::span<const Dispatch> calls) override {
     connection_->submissions().throw_if_lost();
     if (calls.empty()) return submit_nothing();
+    const WaitableChildren children(connection_->found());
     Batch batch(*connection_);
+    if (calls.front().waits_for_submissions) batch.wait_for_submissions();
     for (const Dispatch& call : calls) {
       const OpenclModule& module = module_of(call);
       module.with_kernel([&](cl_kernel kernel) {
@@ -164,7 +180,7 @@ class OpenclApi final : public Api {
         batch.add(kernel, call.groups, module.group(), call.waits);
       });
     }
-    return submit(batch);
+    return submit(batch, children);
   }
   std::unique_ptr<Recording> record(std::span<const Dispatch> calls) override {
     connection_->submissions().throw_if_lost();
@@ -174,9 +190,10 @@ class OpenclApi final : public Api {
     connection_->submissions().throw_if_lost();
     const auto& recorded = static_cast<const OpenclRecording&>(recording);
     if (recorded.is_empty()) return submit_nothing();
+    const WaitableChildren children(connection_->found());
     Batch batch(*connection_);
     recorded.add_to(batch);
-    return submit(batch);
+    return submit(batch, children);
   }
   Progress wait(std::uint64_t number, Clock::time_point until) override {
     return connection_->submissions().wait(number, until);
@@ -184,7 +201,11 @@ class OpenclApi final : public Api {
   void lose(std::string why) override { connection_->lose(why); }
 
  private:
-  std::uint64_t submit(Batch& batch) { return connection_->submissions().add(batch.end()); }
+  std::uint64_t submit(Batch& batch, const WaitableChildren& children) {
+    Event end = batch.end();
+    children.hold_until(end.get());
+    return connection_->submissions().add(std::move(end));
+  }
   std::uint64_t submit_nothing() { return connection_->submissions().add({}); }
 
   std::shared_ptr<Connection> connection_;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace tessera::driver::gpu::opencl {
 
@@ -45,16 +46,6 @@ void Submissions::collect() {
     in_flight_.pop_front();
     ++ended_;
   }
-}
-
-std::vector<Event> Submissions::events_up_to(std::uint64_t number) const {
-  std::vector<Event> events;
-  const std::uint64_t count = std::min<std::uint64_t>(number - ended_, in_flight_.size());
-  for (std::uint64_t i = 0; i < count; ++i) {
-    const Event& end = in_flight_[i].end;
-    if (end && functions()->retain_event(end.get()) == CL_SUCCESS) events.emplace_back(end.get());
-  }
-  return events;
 }
 
 void CL_CALLBACK Submissions::report(cl_event, cl_int, void* data) {
@@ -100,32 +91,17 @@ Progress Submissions::wait(std::uint64_t number, Clock::time_point until) {
   while (true) {
     collect();
     if (failure_ || ended_ >= number) return {ended_, failure_};
-    if (until != Clock::time_point::max()) {
-      const Clock::time_point now = Clock::now();
-      if (now >= until) return {ended_, failure_};
-      ask_for_reports(number, lock);
-      collect();
-      if (ended_ < number && !failure_) changed_.wait_until(lock, std::min(until, now + slice));
-      continue;
-    }
-    if (Clock::now() < soon) {
+    const Clock::time_point now = Clock::now();
+    if (now >= until) return {ended_, failure_};
+    if (now < soon) {
       lock.unlock();
       std::this_thread::yield();  // the device may run on threads of this process
       lock.lock();
       continue;
     }
-    const std::vector<Event> events = events_up_to(number);
-    if (events.empty()) {
-      changed_.wait_for(lock, slice);  // not submitted yet
-      continue;
-    }
-    std::vector<cl_event> handles;
-    handles.reserve(events.size());
-    for (const Event& event : events) handles.push_back(event.get());
-    lock.unlock();
-    const cl_int error = functions()->wait_for_events(static_cast<cl_uint>(handles.size()), handles.data());
-    lock.lock();
-    if (error != CL_SUCCESS) lose_locked(core::text("clWaitForEvents returned ", error_name(error)));
+    ask_for_reports(number, lock);
+    collect();
+    if (ended_ < number && !failure_) changed_.wait_until(lock, std::min(until, now + slice));
   }
 }
 
@@ -150,6 +126,20 @@ bool Submissions::is_lost() {
 void Submissions::throw_if_lost() {
   const std::scoped_lock lock(mutex_);
   if (failure_) throw Error(failure_);
+}
+
+bool Submissions::are_settled(Clock::time_point until) {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    while (!in_flight_.empty()) {
+      const Event& end = in_flight_.front().end;
+      if (end && status_of(end.get()) > CL_COMPLETE) break;
+      in_flight_.pop_front();
+    }
+    if (in_flight_.empty()) return true;
+    if (Clock::now() >= until) return false;
+    changed_.wait_for(lock, std::chrono::milliseconds(1));
+  }
 }
 
 void Submissions::close(Clock::time_point until) {

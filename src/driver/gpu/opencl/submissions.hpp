@@ -9,12 +9,11 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
 
 namespace tessera::driver::gpu::opencl {
 
-// The submissions of a queue and their completion events. Waiters wait for the event itself: reports by the driver
-// would involve another thread.
+// The submissions of a queue and their completion events. Waiters poll for a moment, then rely on reports by the
+// driver: OpenCL's own wait has no time limit, and would never return if a kernel hangs.
 class Submissions : public std::enable_shared_from_this<Submissions> {
  public:
   explicit Submissions(std::string device) : device_(std::move(device)) {}
@@ -22,8 +21,7 @@ class Submissions : public std::enable_shared_from_this<Submissions> {
   // Returns the number of a new submission, which finishes with this event; if null, it has finished. Throws if the
   // device is lost.
   std::uint64_t add(Event end);
-  // Like Api::wait. Without a time limit, a device that is merely declared lost is noticed only when it finishes the
-  // submission.
+  // Like Api::wait.
   Progress wait(std::uint64_t number, Clock::time_point until);
 
   // Wakes all waiters; only the first reason counts.
@@ -31,6 +29,8 @@ class Submissions : public std::enable_shared_from_this<Submissions> {
   bool is_lost();
   void throw_if_lost();
 
+  // Whether the device has stopped working on all of them, at the latest at `until`. Only after the device was lost.
+  bool are_settled(Clock::time_point until);
   // Drops all submissions once the driver's threads have reported them, or at `until`.
   void close(Clock::time_point until);
 
@@ -42,7 +42,6 @@ class Submissions : public std::enable_shared_from_this<Submissions> {
 
   void collect();
   void ask_for_reports(std::uint64_t number, std::unique_lock<std::mutex>& lock);
-  std::vector<Event> events_up_to(std::uint64_t number) const;
   core::FailurePtr lose_locked(std::string_view why);
   static void CL_CALLBACK report(cl_event, cl_int, void* data);
 

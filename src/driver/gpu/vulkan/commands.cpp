@@ -55,7 +55,7 @@ void Commands::record(std::span<const Dispatch> calls) {
   VkPipeline bound = VK_NULL_HANDLE;
   for (const Dispatch& call : calls) {
     const auto& kernel = static_cast<const Kernel&>(*call.module);
-    if (call.waits && &call != calls.data()) {
+    if (&call == calls.data() ? call.waits_for_submissions : call.waits) {
       barrier(VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT, VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT);
     }
     if (kernel.pipeline() != bound) {
@@ -146,6 +146,7 @@ void Commands::bind(const Dispatch& call, const Kernel& kernel) {
   }
   if (kernel.has_argument_buffer()) {
     std::memcpy(arguments_->host_address() + arguments_used_, call.arguments.data(), kernel.argument_bytes());
+    arguments_->show_to_device(arguments_used_, kernel.argument_bytes());
     infos_.push_back({arguments_->buffer(), arguments_->offset() + arguments_used_, kernel.argument_bytes()});
     arguments_used_ += round_up(kernel.argument_bytes(), limits.minStorageBufferOffsetAlignment);
   } else if (kernel.argument_bytes() > 0) {

@@ -3,6 +3,7 @@
 #include "core/text.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstring>
 #include <string>
@@ -11,6 +12,8 @@
 namespace tessera::driver::gpu::vulkan {
 
 namespace {
+
+constexpr const char* portability_subset = "VK_KHR_portability_subset";  // declared in a beta header
 
 class Extensions {
  public:
@@ -34,7 +37,8 @@ struct Properties {
   Properties(const InstanceFunctions& functions, VkPhysicalDevice handle, const Extensions& extensions) {
     chain.pNext = &maintenance;
     maintenance.pNext = &driver;
-    void** last = &driver.pNext;
+    driver.pNext = &floats;
+    void** last = &floats.pNext;
     const auto add = [&](const char* extension, auto& properties) {
       if (!extensions.has(extension)) return;
       *last = &properties;
@@ -60,6 +64,8 @@ struct Properties {
       structure<VkPhysicalDeviceMaintenance3Properties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES);
   VkPhysicalDeviceDriverProperties driver =
       structure<VkPhysicalDeviceDriverProperties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES);
+  VkPhysicalDeviceFloatControlsProperties floats =
+      structure<VkPhysicalDeviceFloatControlsProperties>(VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES);
   VkPhysicalDevicePushDescriptorPropertiesKHR push = structure<VkPhysicalDevicePushDescriptorPropertiesKHR>(
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PUSH_DESCRIPTOR_PROPERTIES_KHR);
   VkPhysicalDeviceShaderCorePropertiesAMD amd =
@@ -75,19 +81,22 @@ bool choose_queues(const InstanceFunctions& functions, PhysicalDevice& device) {
   functions.GetPhysicalDeviceQueueFamilyProperties(device.handle, &count, nullptr);
   std::vector<VkQueueFamilyProperties> families(count);
   functions.GetPhysicalDeviceQueueFamilyProperties(device.handle, &count, families.data());
-  const auto find = [&](VkQueueFlags with, VkQueueFlags without) {
+  const auto find = [&](VkQueueFlags with, VkQueueFlags allowed) {
     std::uint32_t i = 0;
     while (i < count && (families[i].queueCount == 0 || (families[i].queueFlags & with) != with ||
-                         (families[i].queueFlags & without) != 0)) {
+                         (families[i].queueFlags & ~(with | allowed)) != 0)) {
       ++i;
     }
     return i;
   };
-  std::uint32_t compute = find(VK_QUEUE_COMPUTE_BIT, VK_QUEUE_GRAPHICS_BIT);
-  if (compute == count) compute = find(VK_QUEUE_COMPUTE_BIT, 0);
+  // A family that can do anything else, such as decode video, serves that first.
+  constexpr VkQueueFlags harmless = VK_QUEUE_TRANSFER_BIT | VK_QUEUE_SPARSE_BINDING_BIT | VK_QUEUE_PROTECTED_BIT;
+  std::uint32_t compute = find(VK_QUEUE_COMPUTE_BIT, harmless);
+  if (compute == count) compute = find(VK_QUEUE_COMPUTE_BIT, harmless | VK_QUEUE_GRAPHICS_BIT);
+  if (compute == count) compute = find(VK_QUEUE_COMPUTE_BIT, ~VkQueueFlags{0});
   if (compute == count) return false;
   device.compute = {compute, 0};
-  const std::uint32_t copying = find(VK_QUEUE_TRANSFER_BIT, VK_QUEUE_COMPUTE_BIT | VK_QUEUE_GRAPHICS_BIT);
+  const std::uint32_t copying = find(VK_QUEUE_TRANSFER_BIT, harmless);
   device.transfer = copying != count                   ? QueueChoice{copying, 0}
                     : families[compute].queueCount > 1 ? QueueChoice{compute, 1}
                                                        : device.compute;
@@ -127,8 +136,9 @@ void fill_target(PhysicalDevice& device, const Features& features, VkDriverId dr
   target.has_f64 = features.chain.features.shaderFloat64 != VK_FALSE;
   target.has_s64 = features.chain.features.shaderInt64 != VK_FALSE;
   target.has_u8 = features.vulkan12.storageBuffer8BitAccess != VK_FALSE;
-  target.group =
-      static_cast<int>(std::min({128U, limits.maxComputeWorkGroupSize[0], limits.maxComputeWorkGroupInvocations}));
+  // A power of two, and 128 wherever possible: whole subgroups, which have 4 to 128 invocations.
+  target.group = static_cast<int>(
+      std::bit_floor(std::min({128U, limits.maxComputeWorkGroupSize[0], limits.maxComputeWorkGroupInvocations})));
   target.shared_bytes = limits.maxComputeSharedMemorySize;
   target.push_bytes = limits.maxPushConstantsSize;
   target.most_buffers = static_cast<int>(
@@ -139,10 +149,23 @@ void fill_target(PhysicalDevice& device, const Features& features, VkDriverId dr
   }
 }
 
+FloatControls controls_of(const VkPhysicalDeviceFloatControlsProperties& has, bool has_f64) {
+  FloatControls floats;
+  floats.specials = {has.shaderSignedZeroInfNanPreserveFloat32 != VK_FALSE,
+                     has.shaderSignedZeroInfNanPreserveFloat64 != VK_FALSE};
+  floats.denormals = {has.shaderDenormPreserveFloat32 != VK_FALSE, has.shaderDenormPreserveFloat64 != VK_FALSE};
+  // All widths must be treated alike.
+  if (has.denormBehaviorIndependence == VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE && has_f64) {
+    floats.denormals.f32 = floats.denormals.f64 = floats.denormals.f32 && floats.denormals.f64;
+  }
+  return floats;
+}
+
 }  // namespace
 
 std::optional<PhysicalDevice> describe(const InstanceFunctions& functions, VkPhysicalDevice handle) {
   PhysicalDevice device;
+  device.functions = &functions;
   device.handle = handle;
   functions.GetPhysicalDeviceProperties(handle, &device.properties);
   if (device.properties.apiVersion < VK_API_VERSION_1_2 || !choose_queues(functions, device)) return std::nullopt;
@@ -150,12 +173,17 @@ std::optional<PhysicalDevice> describe(const InstanceFunctions& functions, VkPhy
   functions.GetPhysicalDeviceFeatures2(handle, &features.chain);
   if (features.vulkan12.timelineSemaphore == VK_FALSE) return std::nullopt;
 
-  const Properties properties(functions, handle, Extensions(functions, handle));
+  const Extensions extensions(functions, handle);
+  const Properties properties(functions, handle, extensions);
   functions.GetPhysicalDeviceMemoryProperties(handle, &device.memory);
   device.most_allocation = properties.maintenance.maxMemoryAllocationSize;
   device.most_pushed_buffers = properties.push.maxPushDescriptors;
+  if (device.most_pushed_buffers > 0) device.extensions.push_back(VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
+  // A device that has it must be opened with it.
+  if (extensions.has(portability_subset)) device.extensions.push_back(portability_subset);
   fill_info(device, properties, features);
   fill_target(device, features, properties.driver.driverID);
+  device.floats = controls_of(properties.floats, device.target.has_f64);
   return device;
 }
 

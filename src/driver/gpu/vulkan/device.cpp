@@ -3,21 +3,38 @@
 #include <tessera/error.hpp>
 
 #include "core/text.hpp"
+#include "driver/gpu/time_limit.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 namespace tessera::driver::gpu::vulkan {
 
+namespace {
+
+// How long a lost device may take to become idle.
+constexpr std::chrono::nanoseconds longest_settling = std::chrono::seconds(5);
+
+template <class... Arguments>
+VKAPI_ATTR void VKAPI_CALL destroy_nothing(Arguments...) {}
+
+template <class... Arguments>
+void disable(void(VKAPI_PTR*& function)(Arguments...)) {
+  function = destroy_nothing<Arguments...>;
+}
+
+}  // namespace
+
 Device::Device(const PhysicalDevice& physical) : physical_(physical) {
   if (!open()) {
-    if (handle_ && functions_.DestroyDevice) functions_.DestroyDevice(handle_, nullptr);
+    if (handle_ && loaded_.DestroyDevice) loaded_.DestroyDevice(handle_, nullptr);
     throw Error(Errc::device_failure, core::text("the device '", physical_.info.name, "' (vulkan) cannot be opened"));
   }
 }
 
 bool Device::open() {
-  const InstanceFunctions& instance = Instance::get().functions();
+  const InstanceFunctions& instance = *physical_.functions;
   const QueueChoice& compute_choice = physical_.compute;
   const QueueChoice& transfer_choice = physical_.transfer;
   const std::array<float, 2> priorities{1.0F, 1.0F};
@@ -38,21 +55,20 @@ bool Device::open() {
   features.chain.features.shaderInt64 = physical_.target.has_s64 ? VK_TRUE : VK_FALSE;
   features.vulkan12.storageBuffer8BitAccess = physical_.target.has_u8 ? VK_TRUE : VK_FALSE;
   features.vulkan12.timelineSemaphore = VK_TRUE;
-  const char* const push = VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME;
   auto create = structure<VkDeviceCreateInfo>(VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO);
   create.pNext = &features.chain;
   create.queueCreateInfoCount = static_cast<std::uint32_t>(queues.size());
   create.pQueueCreateInfos = queues.data();
-  create.enabledExtensionCount = physical_.most_pushed_buffers > 0 ? 1 : 0;
-  create.ppEnabledExtensionNames = &push;
+  create.enabledExtensionCount = static_cast<std::uint32_t>(physical_.extensions.size());
+  create.ppEnabledExtensionNames = physical_.extensions.data();
   if (instance.CreateDevice(physical_.handle, &create, nullptr, &handle_) != VK_SUCCESS) return false;
-  if (!load(functions_, instance, handle_)) return false;
-  functions_.GetDeviceQueue(handle_, compute_choice.family, compute_choice.index, &compute().handle);
-  functions_.GetDeviceQueue(handle_, transfer_choice.family, transfer_choice.index, &transfer().handle);
+  if (!load(loaded_, instance, handle_)) return false;
+  loaded_.GetDeviceQueue(handle_, compute_choice.family, compute_choice.index, &compute().handle);
+  loaded_.GetDeviceQueue(handle_, transfer_choice.family, transfer_choice.index, &transfer().handle);
   return true;
 }
 
-Device::~Device() { functions_.DestroyDevice(handle_, nullptr); }
+Device::~Device() { functions().DestroyDevice(handle_, nullptr); }
 
 void Device::fail(VkResult result, const char* doing) {
   const std::string why = core::text(doing, ": ", meaning_of(result), " (", static_cast<int>(result), ")");
@@ -86,11 +102,46 @@ void Device::lose(const std::string& why) {
 
 void Device::settle() noexcept {
   if (!is_lost_.load(std::memory_order_acquire) || is_settled_.load(std::memory_order_acquire)) return;
+  const std::scoped_lock lock(settling_);
+  if (is_settled_.load(std::memory_order_relaxed)) return;
+  const std::chrono::nanoseconds time = std::min(longest_settling, time_limit());
   for (Queue& queue : queues_) {
-    const std::scoped_lock lock(queue.mutex);
-    if (queue.handle) functions_.QueueWaitIdle(queue.handle);
+    if (queue.handle && !is_idle_before(queue, time)) abandon();
   }
   is_settled_.store(true, std::memory_order_release);
+}
+
+// vkQueueWaitIdle has no time limit, so everything in the queue is waited for first.
+bool Device::is_idle_before(Queue& queue, std::chrono::nanoseconds time) noexcept {
+  const std::scoped_lock lock(queue.mutex);
+  for (const auto& [semaphore, last] : queue.timelines) {
+    auto info = structure<VkSemaphoreWaitInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO);
+    info.semaphoreCount = 1;
+    info.pSemaphores = &semaphore;
+    info.pValues = last;
+    const VkResult result = functions().WaitSemaphores(handle_, &info, static_cast<std::uint64_t>(time.count()));
+    if (result == VK_ERROR_DEVICE_LOST) return true;  // a device that is really lost has stopped
+    if (result != VK_SUCCESS) return false;
+  }
+  functions().QueueWaitIdle(queue.handle);
+  return true;
+}
+
+void Device::abandon() noexcept {
+  if (functions_.load(std::memory_order_relaxed) == &harmless_) return;
+  harmless_ = loaded_;
+  disable(harmless_.DestroyBuffer);
+  disable(harmless_.DestroyCommandPool);
+  disable(harmless_.DestroyDescriptorPool);
+  disable(harmless_.DestroyDescriptorSetLayout);
+  disable(harmless_.DestroyDevice);
+  disable(harmless_.DestroyPipeline);
+  disable(harmless_.DestroyPipelineCache);
+  disable(harmless_.DestroyPipelineLayout);
+  disable(harmless_.DestroySemaphore);
+  disable(harmless_.DestroyShaderModule);
+  disable(harmless_.FreeMemory);
+  functions_.store(&harmless_, std::memory_order_release);
 }
 
 }  // namespace tessera::driver::gpu::vulkan

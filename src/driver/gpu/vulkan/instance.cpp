@@ -1,14 +1,13 @@
 #include "driver/gpu/vulkan/instance.hpp"
 
+#include "core/environment.hpp"
 #include "driver/gpu/vulkan/describe.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <iterator>
-#include <string_view>
 
 namespace tessera::driver::gpu::vulkan {
 
@@ -23,6 +22,16 @@ VKAPI_ATTR VkBool32 VKAPI_CALL tell(VkDebugUtilsMessageSeverityFlagBitsEXT sever
   if (severity >= VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT) ++error_count;
   std::fprintf(stderr, "vulkan validation: %s\n", data->pMessage);
   return VK_FALSE;
+}
+
+bool has_extension(const GlobalFunctions& global, const char* name) {
+  std::uint32_t count = 0;
+  global.EnumerateInstanceExtensionProperties(nullptr, &count, nullptr);
+  std::vector<VkExtensionProperties> extensions(count);
+  global.EnumerateInstanceExtensionProperties(nullptr, &count, extensions.data());
+  return std::any_of(extensions.begin(), extensions.end(), [&](const VkExtensionProperties& extension) {
+    return std::strcmp(extension.extensionName, name) == 0;
+  });
 }
 
 bool has_validation(const GlobalFunctions& global) {
@@ -56,18 +65,15 @@ int rank_of(const PhysicalDevice& device) {
 
 std::uint64_t validation_errors() noexcept { return error_count; }
 
-bool is_set(const char* variable) noexcept {
-  const char* value = std::getenv(variable);
-  return value && std::string_view(value) == "1";
-}
+bool is_set(const char* variable) noexcept { return core::is_switched_on(variable); }
 
 const Instance& Instance::get() {
-  static const Instance& made = *new Instance;
+  static const Instance& made = *new Instance(find_entry());
   return made;
 }
 
-Instance::Instance() {
-  if (load(global_) && open()) find_devices();
+Instance::Instance(PFN_vkGetInstanceProcAddr entry) {
+  if (load(global_, entry) && open()) find_devices();
 }
 
 bool Instance::open() {
@@ -78,18 +84,24 @@ bool Instance::open() {
     std::fprintf(stderr, "vulkan validation: there is no %s\n", validation_layer);
     is_validated = false;
   }
-  const char* const messages = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
   auto application = structure<VkApplicationInfo>(VK_STRUCTURE_TYPE_APPLICATION_INFO);
   application.pEngineName = "tessera";
   application.apiVersion = VK_API_VERSION_1_2;
   auto create = structure<VkInstanceCreateInfo>(VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO);
   create.pApplicationInfo = &application;
+  std::vector<const char*> extensions;
   if (is_validated) {
     create.enabledLayerCount = 1;
     create.ppEnabledLayerNames = &validation_layer;
-    create.enabledExtensionCount = 1;
-    create.ppEnabledExtensionNames = &messages;
+    extensions.push_back(VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
   }
+  // Without it the loader hides devices that lack a part of Vulkan, such as those of MoltenVK.
+  if (has_extension(global_, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME)) {
+    extensions.push_back(VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME);
+    create.flags |= VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR;
+  }
+  create.enabledExtensionCount = static_cast<std::uint32_t>(extensions.size());
+  create.ppEnabledExtensionNames = extensions.data();
   if (global_.CreateInstance(&create, nullptr, &handle_) != VK_SUCCESS) return false;
   if (!load(functions_, global_, handle_)) return false;
   if (is_validated) listen();

@@ -18,8 +18,19 @@ struct QueueChoice {
   friend bool operator==(const QueueChoice&, const QueueChoice&) = default;
 };
 
+// What kernels can ask the device to do with floats, by their bits.
+struct FloatControls {
+  struct Widths {
+    bool f32 = false;
+    bool f64 = false;
+  };
+  Widths denormals;  // keep them: otherwise the device may replace them by zeros
+  Widths specials;   // keep NaN, infinity and the sign of zero: otherwise the compiler may assume that there are none
+};
+
 // What is known about a device before it is opened.
 struct PhysicalDevice {
+  const InstanceFunctions* functions = nullptr;
   VkPhysicalDevice handle = VK_NULL_HANDLE;
   DeviceInfo info;
   compile::gpu::Target target;
@@ -27,6 +38,8 @@ struct PhysicalDevice {
   VkPhysicalDeviceMemoryProperties memory{};
   VkDeviceSize most_allocation = 0;       // bytes per allocation
   std::uint32_t most_pushed_buffers = 0;  // by push descriptors; 0 if unsupported
+  std::vector<const char*> extensions;    // to enable
+  FloatControls floats;
   QueueChoice compute;
   QueueChoice transfer;  // the compute queue if there is no other
 
@@ -37,18 +50,21 @@ struct PhysicalDevice {
   }
 };
 
-// The Vulkan instance of the process. Created on first use and never destroyed: reopening drivers is expensive, and
-// they may be in use until the process exits.
+// A Vulkan instance. Never destroyed: reopening drivers is expensive, and they may be in use until the process exits.
 class Instance {
  public:
+  // The one of the process, created on first use.
   static const Instance& get();
+  // Without devices if `entry` is null.
+  explicit Instance(PFN_vkGetInstanceProcAddr entry);
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
 
   // The devices that support compute, best first; empty without Vulkan.
   const std::vector<PhysicalDevice>& devices() const noexcept { return devices_; }
   const InstanceFunctions& functions() const noexcept { return functions_; }
 
  private:
-  Instance();
   bool open();
   void listen();
   void find_devices();

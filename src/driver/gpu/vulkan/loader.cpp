@@ -1,5 +1,7 @@
 #include "driver/gpu/vulkan/loader.hpp"
 
+#include "driver/gpu/library.hpp"
+
 #include <dlfcn.h>
 
 namespace tessera::driver::gpu::vulkan {
@@ -16,12 +18,15 @@ bool find(Function& function, Find&& address, const char* name) {
 
 #define TESSERA_VULKAN_FIND(name) is_complete &= find(functions.name, address, "vk" #name);
 
-bool load(GlobalFunctions& functions) {
-  // Never closed: drivers leave threads and exit handlers behind.
-  void* library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (!library) return false;
-  functions.GetInstanceProcAddr = reinterpret_cast<PFN_vkGetInstanceProcAddr>(dlsym(library, "vkGetInstanceProcAddr"));
-  if (!functions.GetInstanceProcAddr) return false;
+PFN_vkGetInstanceProcAddr find_entry() noexcept {
+  void* library = open_library({"libvulkan.so.1", "libvulkan.so"});
+  if (!library) return nullptr;
+  return reinterpret_cast<PFN_vkGetInstanceProcAddr>(dlsym(library, "vkGetInstanceProcAddr"));
+}
+
+bool load(GlobalFunctions& functions, PFN_vkGetInstanceProcAddr entry) {
+  if (!entry) return false;
+  functions.GetInstanceProcAddr = entry;
   bool is_complete = true;
   const auto address = [&](const char* name) { return functions.GetInstanceProcAddr(nullptr, name); };
   TESSERA_VULKAN_GLOBAL_FUNCTIONS(TESSERA_VULKAN_FIND)

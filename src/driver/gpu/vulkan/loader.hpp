@@ -57,11 +57,13 @@ namespace tessera::driver::gpu::vulkan {
   X(DestroySemaphore)                      \
   X(DestroyShaderModule)                   \
   X(EndCommandBuffer)                      \
+  X(FlushMappedMemoryRanges)               \
   X(FreeMemory)                            \
   X(GetBufferMemoryRequirements)           \
   X(GetDeviceQueue)                        \
   X(GetPipelineCacheData)                  \
   X(GetSemaphoreCounterValue)              \
+  X(InvalidateMappedMemoryRanges)          \
   X(MapMemory)                             \
   X(QueueSubmit)                           \
   X(QueueWaitIdle)                         \
@@ -97,8 +99,11 @@ T structure(VkStructureType type) noexcept {
   return made;
 }
 
-// Return false if this machine has no Vulkan, or if a function is missing.
-bool load(GlobalFunctions& functions);
+// Vulkan's entry on this machine; null if there is none.
+PFN_vkGetInstanceProcAddr find_entry() noexcept;
+
+// Return false if a function is missing.
+bool load(GlobalFunctions& functions, PFN_vkGetInstanceProcAddr entry);
 bool load(InstanceFunctions& functions, const GlobalFunctions& global, VkInstance instance);
 bool load(DeviceFunctions& functions, const InstanceFunctions& instance, VkDevice device);
 

@@ -8,6 +8,7 @@
 #include <array>
 #include <initializer_list>
 #include <iterator>
+#include <optional>
 
 namespace tessera::driver::gpu::vulkan {
 
@@ -42,12 +43,39 @@ VkDeviceSize heap_size(const Device& device, std::uint32_t type) {
 
 Block::~Block() { heap_.release(*this, chunk_); }
 
+// The bytes of a block, extended to whole atoms, which do not go beyond it.
+VkMappedMemoryRange Block::range(VkDeviceSize offset, VkDeviceSize bytes) const noexcept {
+  const VkDeviceSize atom = heap_.device_.physical().properties.limits.nonCoherentAtomSize;
+  auto range = structure<VkMappedMemoryRange>(VK_STRUCTURE_TYPE_MAPPED_MEMORY_RANGE);
+  range.memory = chunk_.memory;
+  range.offset = (offset_ + offset) / atom * atom;
+  range.size = (offset_ + offset + bytes + atom - 1) / atom * atom - range.offset;
+  return range;
+}
+
+void Block::show_to_device(VkDeviceSize offset, VkDeviceSize bytes) const {
+  if (heap_.is_coherent_) return;
+  Device& device = heap_.device_;
+  const VkMappedMemoryRange range = this->range(offset, bytes);
+  device.check(device.functions().FlushMappedMemoryRanges(device.handle(), 1, &range), "flushing memory");
+}
+
+void Block::show_to_host(VkDeviceSize offset, VkDeviceSize bytes) const {
+  if (heap_.is_coherent_) return;
+  Device& device = heap_.device_;
+  const VkMappedMemoryRange range = this->range(offset, bytes);
+  device.check(device.functions().InvalidateMappedMemoryRanges(device.handle(), 1, &range), "invalidating memory");
+}
+
 Heap::Heap(Device& device, std::uint32_t type, bool is_mapped)
     : device_(device),
       type_(type),
       is_mapped_(is_mapped),
-      // The device's alignment for buffers of kernels, and 64 bytes for the host.
-      granule_(std::max<VkDeviceSize>(64, device.physical().properties.limits.minStorageBufferOffsetAlignment)),
+      is_coherent_((flags_of(device, type) & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT) != 0),
+      // The device's alignment for buffers of kernels, 64 bytes for the host, and whole atoms, so that what is done for
+      // one block never touches another. All are powers of two.
+      granule_(std::max({VkDeviceSize{64}, device.physical().properties.limits.minStorageBufferOffsetAlignment,
+                         device.physical().properties.limits.nonCoherentAtomSize})),
       chunk_size_(std::min(usual_chunk, heap_size(device, type) / 16 / granule_ * granule_)),
       most_(std::min(heap_size(device, type), device.physical().most_allocation)) {}
 
@@ -177,24 +205,29 @@ MemoryTypes choose_memory_types(Device& device, bool is_staged) {
   device.functions().GetBufferMemoryRequirements(device.handle(), sample, &requirements);
   device.functions().DestroyBuffer(device.handle(), sample, nullptr);
 
+  const auto find_one = [&](VkMemoryPropertyFlags wish) -> std::optional<std::uint32_t> {
+    for (std::uint32_t type = 0; type < device.physical().memory.memoryTypeCount; ++type) {
+      if ((requirements.memoryTypeBits >> type & 1U) != 0 && (flags_of(device, type) & wish) == wish) return type;
+    }
+    return std::nullopt;
+  };
   const auto find = [&](std::initializer_list<VkMemoryPropertyFlags> wishes) -> std::uint32_t {
     for (const VkMemoryPropertyFlags wish : wishes) {
-      for (std::uint32_t type = 0; type < device.physical().memory.memoryTypeCount; ++type) {
-        if ((requirements.memoryTypeBits >> type & 1U) != 0 && (flags_of(device, type) & wish) == wish) return type;
-      }
+      if (const auto type = find_one(wish)) return *type;
     }
     throw Error(Errc::device_failure, core::text("the device '", device.physical().info.name,
                                                  "' (vulkan) has no memory that a kernel and the host can use"));
   };
   constexpr VkMemoryPropertyFlags local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
-  constexpr VkMemoryPropertyFlags shared = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  constexpr VkMemoryPropertyFlags visible = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT;
+  constexpr VkMemoryPropertyFlags coherent = VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
   constexpr VkMemoryPropertyFlags cached = VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
   MemoryTypes types;
-  types.host = find({shared | cached, shared});
+  types.host = find({visible | cached | coherent, visible | cached, visible | coherent});
   types.kernels = find({local, 0});
   if (device.physical().is_unified() && !is_staged) {
-    const std::uint32_t both = find({local | shared | cached, local | shared, shared});
-    if ((flags_of(device, both) & local) != 0) types.host = types.kernels = both;
+    // Only if it is cached: reading uncached memory is much slower than copying it to cached memory first.
+    if (const auto both = find_one(local | visible | coherent | cached)) types = {*both, *both, true};
   }
   return types;
 }

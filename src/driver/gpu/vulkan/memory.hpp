@@ -38,8 +38,14 @@ class Block final : public Memory {
   VkBuffer buffer() const noexcept { return chunk_.buffer; }
   VkDeviceSize offset() const noexcept { return offset_; }
   VkDeviceSize size() const noexcept { return size_; }
+  // Make what the host wrote visible to the device, and what the device wrote to the host. For mapped memory; do
+  // nothing if it is coherent.
+  void show_to_device(VkDeviceSize offset, VkDeviceSize bytes) const;
+  void show_to_host(VkDeviceSize offset, VkDeviceSize bytes) const;
 
  private:
+  VkMappedMemoryRange range(VkDeviceSize offset, VkDeviceSize bytes) const noexcept;
+
   Heap& heap_;
   Chunk& chunk_;
   VkDeviceSize offset_;
@@ -57,7 +63,6 @@ class Heap {
 
   // Null if out of memory.
   std::unique_ptr<Block> allocate(std::size_t bytes);
-  bool is_mapped() const noexcept { return is_mapped_; }
   std::size_t chunks() const;
 
  private:
@@ -74,6 +79,7 @@ class Heap {
   Device& device_;
   std::uint32_t type_;
   bool is_mapped_;
+  bool is_coherent_;
   VkDeviceSize granule_;
   VkDeviceSize chunk_size_;
   VkDeviceSize most_;  // bytes per block
@@ -83,11 +89,13 @@ class Heap {
   Chunk* spare_ = nullptr;                                            // the one empty chunk that is kept
 };
 
-// The memory type for kernels, and the one that the host can address; the same if they share memory.
+// The memory type for kernels, and one that the host can address, and read quickly if the device has such memory.
 struct MemoryTypes {
   std::uint32_t kernels = 0;
   std::uint32_t host = 0;
+  bool is_shared = false;  // the host can use the memory of kernels as its own: it is the same type
 };
+// If `is_staged`, nothing is shared.
 MemoryTypes choose_memory_types(Device& device, bool is_staged);
 
 }  // namespace tessera::driver::gpu::vulkan

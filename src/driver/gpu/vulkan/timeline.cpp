@@ -2,9 +2,13 @@
 
 #include <tessera/error.hpp>
 
+#include "core/text.hpp"
+#include "driver/gpu/time_limit.hpp"
+
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <utility>
 
 namespace tessera::driver::gpu::vulkan {
 
@@ -15,16 +19,23 @@ constexpr std::chrono::nanoseconds slice = std::chrono::milliseconds(20);
 
 }  // namespace
 
-Timeline::Timeline(Device& device, Device::Queue& queue) : device_(device), queue_(queue) {
+Timeline::Timeline(Device& device, Device::Queue& queue, VkPipelineStageFlags stage)
+    : device_(device), queue_(queue), stage_(stage) {
   auto type = structure<VkSemaphoreTypeCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_TYPE_CREATE_INFO);
   type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
   auto create = structure<VkSemaphoreCreateInfo>(VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO);
   create.pNext = &type;
   device_.check(device_.functions().CreateSemaphore(device_.handle(), &create, nullptr, &semaphore_), "semaphore");
+  const std::scoped_lock lock(queue_.mutex);
+  queue_.timelines.emplace(semaphore_, &last_);
 }
 
 Timeline::~Timeline() {
   finish();
+  {
+    const std::scoped_lock lock(queue_.mutex);
+    queue_.timelines.erase(semaphore_);
+  }
   device_.functions().DestroySemaphore(device_.handle(), semaphore_, nullptr);
 }
 
@@ -33,11 +44,9 @@ void Timeline::put(VkCommandBuffer commands) {
   // for it on the device does, at no cost since it has finished.
   std::array<VkSemaphore, 2> semaphores{};
   std::array<std::uint64_t, 2> values{};
-  constexpr std::array<VkPipelineStageFlags, 2> stages{
-      VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
-      VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT};
+  const std::array<VkPipelineStageFlags, 2> stages{stage_, stage_};
   std::uint32_t waits = 0;
-  for (const Timeline* timeline : {static_cast<const Timeline*>(this), other_}) {
+  for (const Timeline* timeline : {this, other_}) {
     const std::uint64_t over = timeline ? timeline->known_ended() : 0;
     if (over == 0) continue;
     semaphores[waits] = timeline->semaphore_;
@@ -100,10 +109,26 @@ Progress Timeline::wait(std::uint64_t number, Clock::time_point until) {
 }
 
 void Timeline::wait(std::uint64_t number) {
-  if (const Progress progress = wait(number, Clock::time_point::max()); progress.failure) throw Error(progress.failure);
+  const std::chrono::nanoseconds limit = time_limit();
+  std::uint64_t finished = 0;  // of both queues: what is ahead of a copy may be slow
+  // Counts slices instead of reading the clock, which goes on while a debugger has stopped the process.
+  std::chrono::nanoseconds waited{0};
+  while (true) {
+    const Progress progress = wait(number, Clock::now() + slice);
+    if (progress.failure) throw Error(progress.failure);
+    if (progress.ended >= number) return;
+    const std::uint64_t now_finished = progress.ended + (other_ ? other_->ended() : 0);
+    waited = now_finished != std::exchange(finished, now_finished) ? slice : waited + slice;
+    if (waited < limit) continue;
+    device_.lose(core::text("a copy has not finished within ", std::chrono::duration<double>(limit).count(), " s"));
+  }
 }
 
 void Timeline::finish() noexcept {
+  if (device_.failure()) {
+    device_.settle();
+    return;
+  }
   const std::scoped_lock lock(queue_.mutex);
   device_.functions().QueueWaitIdle(queue_.handle);
 }

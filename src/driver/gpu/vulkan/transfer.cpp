@@ -34,8 +34,11 @@ class Transfer::Call {
   explicit Call(Transfer& transfer) : transfer_(transfer) {}
   ~Call() {
     for (Stage* stage : held_) {
-      transfer_.timeline_.wait(stage->number, Clock::time_point::max());  // it may be in flight after an error
-      transfer_.device_.settle();
+      try {
+        transfer_.timeline_.wait(stage->number);  // it may be in flight after an error
+      } catch (const Error&) {
+        transfer_.device_.settle();
+      }
       transfer_.give_back(stage);
     }
   }
@@ -82,6 +85,7 @@ std::unique_ptr<Transfer::Stage> Transfer::make() const {
                 core::text("out of staging memory for the device '", device_.physical().info.name, "' (vulkan)"));
   }
   std::memset(memory->host_address() + stage_bytes, 0, zero_bytes);
+  memory->show_to_device(stage_bytes, zero_bytes);
   return std::make_unique<Stage>(std::move(memory), device_);
 }
 
@@ -115,6 +119,7 @@ void Transfer::upload(const Block& to, std::size_t offset, std::span<const std::
     Stage& stage = call.next(nothing);
     const std::size_t bytes = std::min(stage_bytes, from.size() - at);
     std::memcpy(stage.memory->host_address(), from.data() + at, bytes);
+    stage.memory->show_to_device(0, bytes);
     stage.commands.begin();
     const VkBufferCopy copy{stage.memory->offset(), to.offset() + offset + at, bytes};
     device_.functions().CmdCopyBuffer(stage.commands.handle(), stage.memory->buffer(), to.buffer(), 1, &copy);
@@ -129,6 +134,7 @@ void Transfer::download(std::span<std::byte> to, const Block& from, std::size_t 
   std::size_t read = 0;
   const auto take_out = [&](Stage& stage) {
     const std::size_t bytes = std::min(stage_bytes, to.size() - read);
+    stage.memory->show_to_host(0, bytes);
     std::memcpy(to.data() + read, stage.memory->host_address(), bytes);
     read += bytes;
   };

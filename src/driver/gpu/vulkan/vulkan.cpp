@@ -3,8 +3,10 @@
 #include "compile/gpu/glsl/spirv.hpp"
 #include "core/text.hpp"
 #include "driver/gpu/api.hpp"
+#include "driver/gpu/vulkan/float_controls.hpp"
 #include "driver/gpu/vulkan/memory.hpp"
 #include "driver/gpu/vulkan/module.hpp"
+#include "driver/gpu/vulkan/open.hpp"
 #include "driver/gpu/vulkan/queue.hpp"
 #include "driver/gpu/vulkan/transfer.hpp"
 
@@ -24,12 +26,11 @@ class Vulkan final : public Api {
   explicit Vulkan(const PhysicalDevice& physical)
       : device_(physical),
         pipelines_(device_),
-        is_mapped_(physical.is_unified() && !is_set("TESSERA_VULKAN_STAGING")),
-        types_(choose_memory_types(device_, !is_mapped_)),
-        memory_(device_, types_.kernels, is_mapped_ && types_.kernels == types_.host),
+        types_(choose_memory_types(device_, is_set("TESSERA_VULKAN_STAGING"))),
+        memory_(device_, types_.kernels, types_.is_shared),
         staging_(device_, types_.host, true),
-        calls_(device_, device_.compute()),
-        copies_(device_, device_.transfer()),
+        calls_(device_, device_.compute(), VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT),
+        copies_(device_, device_.transfer(), VK_PIPELINE_STAGE_TRANSFER_BIT),
         transfer_(device_, staging_, copies_),
         queue_(device_, staging_, calls_) {
     calls_.see(copies_);
@@ -82,7 +83,8 @@ class Vulkan final : public Api {
   }
 
   std::unique_ptr<Module> compile(const compile::gpu::Kernel& kernel, const std::string& name) override {
-    const std::vector<std::uint32_t> words = compile::gpu::glsl::spirv(kernel.source, name);
+    std::vector<std::uint32_t> words = compile::gpu::glsl::spirv(kernel.source, name);
+    add_float_controls(words, device_.physical().floats);
     auto made = std::make_unique<Kernel>(device_, kernel, words, pipelines_.handle());
     pipelines_.note_new();
     return made;
@@ -105,7 +107,6 @@ class Vulkan final : public Api {
  private:
   Device device_;
   PipelineCache pipelines_;
-  bool is_mapped_;
   MemoryTypes types_;
   Heap memory_;   // for kernels
   Heap staging_;  // for transfers and arguments
@@ -116,6 +117,8 @@ class Vulkan final : public Api {
 };
 
 }  // namespace
+
+std::unique_ptr<Api> open(const PhysicalDevice& physical) { return std::make_unique<Vulkan>(physical); }
 
 }  // namespace vulkan
 
@@ -131,7 +134,7 @@ std::unique_ptr<Api> open_vulkan(std::size_t number) {
     throw Error(Errc::unknown_device,
                 core::text("there is no Vulkan device ", number, ": this machine has ", devices.size()));
   }
-  return std::make_unique<vulkan::Vulkan>(devices[number]);
+  return vulkan::open(devices[number]);
 }
 
 }  // namespace tessera::driver::gpu
