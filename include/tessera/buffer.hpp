@@ -52,8 +52,8 @@ class TESSERA_API Mapping {
 // Device memory with a shape and an element type. A shared handle: the memory is released with the last copy, or later
 // if commands still use it.
 //
-// A buffer is *poisoned* if the command that should have written it failed or was cancelled. Reading it then fails with
-// that error, for the host and for commands alike. Overwriting the whole buffer clears the poison.
+// A buffer is *poisoned* if the command that should have written it failed, was refused or was cancelled. Reading it
+// then fails with that error, for the host and for commands alike. Overwriting the whole buffer clears the poison.
 //
 // On an empty handle every member except operator bool and operator== throws Errc::invalid_argument. After free(),
 // members that touch the contents throw Errc::buffer_freed.
@@ -123,8 +123,9 @@ class TESSERA_API Buffer {
   // it is a copy, which map() writes back when the view is destroyed; if that fails, the buffer is poisoned.
   //
   // Blocks until no command uses the buffer (map) or writes it (map_read). Commands submitted while the view exists
-  // wait until it is destroyed, except readers during map_read, so never wait for such a command while holding the
-  // view. Throws the cause if the buffer is poisoned, and Errc::dtype_mismatch if T is not its element type.
+  // wait until it is destroyed, except readers during map_read. A thread that waits for such a command while it holds
+  // the view in a local variable would wait for itself, and gets Errc::invalid_argument. Throws the cause if the buffer
+  // is poisoned, and Errc::dtype_mismatch if T is not its element type.
   //
   //   { auto view = buffer.map<float>(); view[0] = 1; }
   template <Element T>

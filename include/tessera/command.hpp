@@ -97,11 +97,15 @@ class TESSERA_API Command {
 
   // Returns true if the command had not started: it is cancelled now. Returns false otherwise: a running command stops
   // at the next opportunity or may still complete, and a finished one does not change. Never blocks.
+  //
+  // The CPU stops between the pieces of a launch, some 256 KiB each, and a run between its launches. A piece, a launch
+  // that a GPU has begun, a compilation and a host function cannot be interrupted.
   bool cancel() const;
 
   // Calls `callback` once when the command has finished: right here if it already has, otherwise on the thread that
-  // finishes it. The callback may wait for other commands. If it throws, the device's next synchronize() rethrows.
-  // Never blocks.
+  // finishes it. Callbacks nested more than 16 deep on a thread run one after the other instead, so that one that
+  // submits again and registers itself again needs no stack. The callback may wait for other commands. If it throws,
+  // the device's next synchronize() rethrows. Never blocks.
   void on_complete(std::function<void(const Command&)> callback) const;
 
   // Why it failed or was cancelled; nullopt if it completed or has not finished. Never blocks.

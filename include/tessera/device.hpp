@@ -16,6 +16,7 @@
 #include <tessera/values.hpp>
 
 #include <cstddef>
+#include <functional>
 #include <ranges>
 #include <span>
 #include <string_view>
@@ -34,10 +35,16 @@ class Pipeline;
 class TESSERA_API Device {
  public:
   // The default device: the one named by TESSERA_DEVICE, else the first that opens of the discrete GPUs, the other GPUs
-  // and the CPU. Every call returns the same device. Throws Errc::unknown_device if TESSERA_DEVICE names none.
+  // and the CPU. Every call returns the same device, unless it was lost. Throws Errc::unknown_device if TESSERA_DEVICE
+  // names none.
   static Device best();
   // The device of a backend: "cpu", "vulkan", "opencl", "gles"; "vulkan:1" is the second Vulkan device. Every call
   // returns the same device. Throws Errc::unknown_device, whose message lists the available ones.
+  //
+  // A GPU is lost if it is unplugged, if the system resets it, or if it makes no progress for 60 s, as with a kernel
+  // that hangs (TESSERA_GPU_TIMEOUT sets the seconds, 0 for no limit). Its commands then fail with
+  // Errc::device_failure, now and later, and its buffers cannot be read; other devices go on. Calling this again opens
+  // the GPU anew.
   static Device open(std::string_view backend);
   // The available devices, the CPU first. The first call loads all drivers, which takes a few tenths of a second.
   static std::vector<DeviceInfo> devices();
@@ -67,6 +74,14 @@ class TESSERA_API Device {
     return from_bytes(std::as_bytes(std::span(std::ranges::data(bytes), std::ranges::size(bytes))), shape, dtype);
   }
   Buffer from_bytes(std::span<const std::byte> bytes, const Shape& shape, DType dtype) const;
+  // A buffer of the caller's memory, which is used in place where that is possible: on the CPU, if it is aligned to 64
+  // bytes. It belongs to the buffer from now on and must be accessed only through it, by map() for example, until
+  // `release` is called: once, on any thread, when nothing uses it any more. Elsewhere the contents are copied, and
+  // `release` is called before wrap returns. Memory in place does not count against the pool's limit. `release` must
+  // not throw, and is not called if wrap throws.
+  //
+  //   device.wrap({pixels, size}, {1080, 1920, 4}, u8, [=] { std::free(pixels); })
+  Buffer wrap(std::span<std::byte> bytes, const Shape& shape, DType dtype, std::function<void()> release) const;
   Buffer zeros(const Shape& shape, DType dtype = f32) const;
   // Uninitialised, for outputs that are written completely.
   Buffer empty(const Shape& shape, DType dtype = f32) const;
@@ -78,8 +93,8 @@ class TESSERA_API Device {
   void run(const tile::Kernel& kernel, const BufferList& inputs, const Buffer& output, const Params& params = {}) const;
 
   // Like run, but returns a command at once. Never blocks, and never throws for a wrong call: the command has then
-  // already failed, without running anything, and its wait() throws. Work so small that scheduling it would cost more
-  // than running it is done before submit returns, unless it has to be compiled first.
+  // already failed, without running anything; its wait() throws, and its output is poisoned. Work so small that
+  // scheduling it would cost more than running it is done before submit returns, unless it has to be compiled first.
   Command submit(std::string_view kernel, const BufferList& inputs, const Buffer& output,
                  const Params& params = {}) const;
   Command submit(const tile::Kernel& kernel, const BufferList& inputs, const Buffer& output,
@@ -108,7 +123,8 @@ class TESSERA_API Device {
   // Sets the pool's limit. Throws Errc::invalid_argument if live buffers take more; their blocks may be up to an eighth
   // larger than the buffers.
   void set_memory_limit(std::size_t bytes) const;
-  // Returns unused pool memory to the device, and the number of bytes to the caller.
+  // Returns unused pool memory to the device, and the number of bytes to the caller. Also releases what the runtime
+  // keeps for commands that have finished.
   std::size_t trim_memory() const;
 
   PowerLevel power_level() const;
@@ -119,8 +135,12 @@ class TESSERA_API Device {
 
   // Blocks until every command submitted before the call has finished, memory that only those commands held is back in
   // the pool, and their on_complete callbacks have returned. (From inside a callback it waits for the commands only,
-  // and on a worker thread not for callbacks.) Throws an exception that a callback threw, never the errors of commands:
-  // those stay with the commands and the buffers they poisoned.
+  // and on a worker thread not for callbacks.)
+  //
+  // Then throws the oldest exception that left a callback or, if there is none, the oldest failure of a command,
+  // pipeline run or dropped operation that nobody has looked at: not by wait(), poll() or error(), nor by reading what
+  // it poisoned. Cancelled commands and those that a full stream refused are not failures. Each is thrown once; the
+  // device goes on.
   void synchronize() const;
 
   friend bool operator==(const Device&, const Device&) noexcept = default;

@@ -305,7 +305,7 @@ class [[nodiscard("an operation does nothing until it is awaited, spawned or syn
     return make<detail::RetryNode<T>>(take_node(), times);
   }
   // Cancels the operation with Errc::deadline_exceeded if it has not finished after this time, measured from its start.
-  // More than 100 years means no limit.
+  // What is running then stops at the next opportunity: see Command::cancel. More than 100 years means no limit.
   template <class Rep, class Period>
   DeviceOperation timeout(std::chrono::duration<Rep, Period> time) && {
     constexpr std::chrono::duration<double> unlimited = std::chrono::hours(24 * 365 * 100);

@@ -18,6 +18,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -64,13 +65,26 @@ class HostFunction {
   HostFunction(F function)  // NOLINT(google-explicit-constructor)
       : function_(std::move(function)) {}
   template <std::invocable<> F>
-  HostFunction(F function)  // NOLINT(google-explicit-constructor)
-      : function_([inner = std::move(function)](HostCall&) mutable { inner(); }) {}
+  HostFunction(F function) {  // NOLINT(google-explicit-constructor)
+    if (is_empty(function)) return;
+    function_ = [inner = std::move(function)](HostCall&) mutable { inner(); };
+  }
 
   explicit operator bool() const noexcept { return static_cast<bool>(function_); }
   void operator()(HostCall& call) const { function_(call); }
 
  private:
+  // A null pointer to a function, or an empty std::function.
+  template <class F>
+  static bool is_empty(const F& function) noexcept {
+    if constexpr (std::is_pointer_v<F> || (std::constructible_from<F, std::nullptr_t> && std::is_class_v<F> &&
+                                           std::constructible_from<bool, const F&>)) {
+      return !static_cast<bool>(function);
+    } else {
+      return false;
+    }
+  }
+
   std::function<void(HostCall&)> function_;
 };
 
@@ -99,6 +113,7 @@ struct StageTime {
   std::size_t group = 0;
   std::chrono::nanoseconds start{0};
   std::chrono::nanoseconds duration{0};
+  std::chrono::nanoseconds compiling{0};  // of the group's code, before the start; 0 once it is compiled
 };
 struct RunTimes {
   std::uint64_t run = 0;  // number of the run, from 1; 0: none has been timed
@@ -129,7 +144,8 @@ class TESSERA_API Pipeline {
   Device device() const;
   PipelineOptions options() const;
 
-  // Record a stage and return *this. Nothing is checked until compile(), which reports all errors at once.
+  // Record a stage and return *this. compile() checks the stages and reports all errors at once; only a call without a
+  // function is refused here, with Errc::invalid_argument.
   Pipeline& add(std::string_view kernel, const BufferList& inputs, const Buffer& output, const Params& params = {});
   Pipeline& add(const tile::Kernel& kernel, const BufferList& inputs, const Buffer& output, const Params& params = {});
   Pipeline& add(Stage stage);
@@ -156,8 +172,8 @@ class TESSERA_API Pipeline {
   std::vector<Stage> stages() const;
   std::size_t stage_count() const;
 
-  // Checks all stages, plans them and compiles their code; otherwise the first run does. Blocks. Throws one Error that
-  // lists every problem, one per line, with the code of the first.
+  // Checks all stages, plans them and compiles their code, on all workers; otherwise the first run does. Blocks. Throws
+  // one Error that lists every problem, one per line, with the code of the first.
   void compile();
   // Probably unintended: stages whose output is overwritten before anything reads it. Compiles first.
   std::vector<std::string> warnings();

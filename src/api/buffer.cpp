@@ -43,7 +43,7 @@ Mapping::Mapping(const Buffer& buffer, DType dtype, bool writes) {
     throw Error(Errc::dtype_mismatch, text("[map] the buffer is ", describe(view), ", not ", to_string(dtype)));
   }
   DeviceState& device = *view.storage->device;
-  unmap_ = map(*view.storage, writes);
+  unmap_ = map(*view.storage, writes, this);
   data_ = device.driver->host_address(view.storage->block.address);
   if (data_) return;
   bytes_ = view.bytes;
@@ -61,7 +61,9 @@ Mapping::Mapping(Mapping&& other) noexcept
     : unmap_(std::move(other.unmap_)),
       data_(std::exchange(other.data_, nullptr)),
       copy_(std::move(other.copy_)),
-      bytes_(other.bytes_) {}
+      bytes_(other.bytes_) {
+  if (unmap_) unmap_->holder.store(this, std::memory_order_relaxed);
+}
 
 Mapping& Mapping::operator=(Mapping&& other) noexcept {
   if (this == &other) return *this;
@@ -70,6 +72,7 @@ Mapping& Mapping::operator=(Mapping&& other) noexcept {
   data_ = std::exchange(other.data_, nullptr);
   copy_ = std::move(other.copy_);
   bytes_ = other.bytes_;
+  if (unmap_) unmap_->holder.store(this, std::memory_order_relaxed);
   return *this;
 }
 
@@ -181,7 +184,7 @@ Command Buffer::copy_to(const Buffer& target) const {
     }
     return Access::make<Command>(engine::copy_between(*from.storage, *to.storage, from.bytes));
   } catch (const Error& error) {
-    return Access::make<Command>(engine::refuse(target_device, "copy", Status::failed, error.failure()));
+    return Access::make<Command>(engine::refuse(target_device, "copy", error.failure(), {&to.storage, 1}));
   }
 }
 

@@ -3,6 +3,8 @@
 #include "core/text.hpp"
 #include "engine/device_state.hpp"
 #include "engine/execution.hpp"
+#include "engine/observe/nested_callbacks.hpp"
+#include "engine/self_wait.hpp"
 
 #include <algorithm>
 #include <condition_variable>
@@ -37,24 +39,34 @@ std::string_view to_string(Status status) noexcept {
 
 namespace {
 
+void expect_own_process(const Work& work) {
+  if (!work.pool->is_own_process()) [[unlikely]]
+    engine::throw_other_process("the command");
+}
+
 Work& work_of(const Ref<Work>& work, std::string_view call) {
   if (!work) throw Error(Errc::invalid_argument, core::text("[", call, "] on an empty command handle"));
+  expect_own_process(*work);
   return *work;
 }
 
 // The callback of on_complete: deletes itself when it has been called.
 class Callback final : public detail::Observer {
  public:
-  // Counted by the device until it has returned.
-  Callback(std::function<void(const Command&)> function, DeviceState& device)
-      : function_(std::move(function)), device_(&device), generation_(device.callbacks.begin()) {}
-  ~Callback() { device_->callbacks.end(generation_); }
+  // Counted by the device until it has returned. No device: the command has finished on the submitting thread.
+  Callback(std::function<void(const Command&)> function, Ref<DeviceState> device)
+      : function_(std::move(function)),
+        device_(std::move(device)),
+        generation_(device_ ? device_->callbacks.begin() : 0) {}
+  ~Callback() {
+    if (device_) device_->callbacks.end(generation_);
+  }
   Callback(const Callback&) = delete;
   Callback& operator=(const Callback&) = delete;
 
   void command_finished(Work& work) noexcept override {
     const std::unique_ptr<Callback> self(this);
-    work.device->scheduler->before_user_code();
+    if (device_) device_->scheduler->before_user_code();
     call(function_, work);
     function_ = nullptr;  // destroy its captures before it counts as returned
   }
@@ -65,7 +77,6 @@ class Callback final : public detail::Observer {
       engine::callback_failed(work.device_number, std::current_exception());
     }
   }
-  std::function<void(const Command&)> take() noexcept { return std::move(function_); }
 
  private:
   std::function<void(const Command&)> function_;
@@ -129,12 +140,17 @@ void CommandAwaiter::resume() noexcept {
 
 }  // namespace detail
 
-CommandId Command::id() const { return work_of(ref_, "id").id; }
+CommandId Command::id() const {
+  if (!ref_) throw Error(Errc::invalid_argument, "[id] on an empty command handle");
+  return ref_->id;
+}
 
 Status Command::poll() const {
   Work& work = work_of(ref_, "poll");
   if (!work.is_settled()) work.device->scheduler->polled();
-  return work.status();
+  const Status status = work.status();
+  if (status == Status::failed) core::set_seen(*work.failure);
+  return status;
 }
 
 void Command::wait() const { wait_seconds(std::chrono::duration<double>::max()); }
@@ -162,29 +178,33 @@ bool Command::cancel() const {
 void Command::on_complete(std::function<void(const Command&)> callback) const {
   Work& work = work_of(ref_, "on_complete");
   if (!callback) throw Error(Errc::invalid_argument, "[on_complete] got an empty function");
-  if (!work.is_settled()) {
-    auto observer = std::make_unique<Callback>(std::move(callback), *work.device);
-    if (work.add_observer(*observer)) {
-      [[maybe_unused]] const Callback* deletes_itself = observer.release();  // when the command has finished
-      return;
-    }
-    callback = observer->take();
+  if (work.is_settled() && engine::can_call_observers()) {
+    const engine::ObserverScope scope;
+    return Callback::call(callback, work);
   }
-  Callback::call(callback, work);
+  auto observer = std::make_unique<Callback>(std::move(callback), work.device);
+  if (!work.add_observer(*observer)) work.call_or_defer(*observer);
+  [[maybe_unused]] const Callback* deletes_itself = observer.release();  // when it has been called
 }
 
 std::optional<Error> Command::error() const {
   const Work& work = work_of(ref_, "error");
   if (!is_terminal(work.status()) || !work.failure) return std::nullopt;
+  core::set_seen(*work.failure);
   return Error(work.failure);
 }
 
 void wait_all(const CommandList& commands) {
   for (std::size_t i = 0; i < commands.size(); ++i) {
     if (!commands[i]) throw Error(Errc::invalid_argument, core::text("[wait_all] command ", i, " is an empty handle"));
+    expect_own_process(*Access::get(commands[i]));
   }
   for (std::size_t i = 0; i < commands.size(); ++i)
     engine::wait(*Access::get(commands[i]), engine::Clock::time_point::max());
+  for (std::size_t i = 0; i < commands.size(); ++i) {
+    const core::FailurePtr& failure = Access::get(commands[i])->failure;
+    if (failure) core::set_seen(*failure);
+  }
   for (std::size_t i = 0; i < commands.size(); ++i) engine::throw_if_failed(*Access::get(commands[i]));
 }
 
@@ -226,8 +246,13 @@ std::size_t wait_any(const CommandList& commands) {
   if (commands.empty()) throw Error(Errc::invalid_argument, "[wait_any] got no commands");
   for (std::size_t i = 0; i < commands.size(); ++i) {
     if (!commands[i]) throw Error(Errc::invalid_argument, core::text("[wait_any] command ", i, " is an empty handle"));
+    expect_own_process(*Access::get(commands[i]));
   }
   if (const std::size_t index = first_settled(commands); index != commands.size()) return index;
+
+  std::size_t stuck = 0;
+  while (stuck < commands.size() && engine::waits_for_self(*Access::get(commands[stuck]))) ++stuck;
+  if (stuck == commands.size()) engine::expect_no_self_wait(*Access::get(commands[0]));
 
   const auto signal = std::make_shared<AnyFinished::Signal>();
   std::vector<AnyFinished*> observers(commands.size(), nullptr);
@@ -237,6 +262,7 @@ std::size_t wait_any(const CommandList& commands) {
     is_settled = !Access::get(commands[i])->add_observer(*observer);
     if (!is_settled) observers[i] = observer.release();
   }
+  const engine::BlockingScope blocking;
   std::unique_lock lock(signal->mutex);
   while (!is_settled && !signal->is_set) {
     bool must_help = false;

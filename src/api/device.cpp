@@ -5,6 +5,7 @@
 #include <tessera/kernels.hpp>
 
 #include "api/kernel_call.hpp"
+#include "core/environment.hpp"
 #include "core/process_end.hpp"
 #include "core/text.hpp"
 #include "driver/preference.hpp"
@@ -14,12 +15,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <pthread.h>
+#include <string>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace tessera {
@@ -66,10 +69,16 @@ std::unique_ptr<driver::Driver> open_driver(std::string_view backend) {
   if (auto driver = driver::open_driver(backend)) return driver;
   std::string known;
   for (const DeviceInfo& info : driver::list_devices()) known += (known.empty() ? "" : ", ") + info.backend;
-  throw Error(Errc::unknown_device, text("there is no device '", backend.substr(0, 64), "'; available: ", known));
+  throw Error(Errc::unknown_device, text("there is no device ", core::quoted(backend), "; available: ", known));
 }
 
-// The process's other devices, which are never destroyed either.
+bool is_lost(const Device& device) {
+  const DeviceState& state = *Access::get(device);
+  if (!state.queue || !state.is_own_process()) return false;
+  return state.driver->wait(0, engine::Clock::time_point::min()).failure != nullptr;
+}
+
+// The process's other devices, which are not destroyed either, unless they are lost and opened again.
 Device opened_device(std::string_view name) {
   const std::string backend = driver::usual_name(name);
   struct Opened {
@@ -77,10 +86,14 @@ Device opened_device(std::string_view name) {
     std::map<std::string, Device, std::less<>> devices;
   };
   static auto& opened = *new Opened();
+  std::optional<Device> lost;  // outlives the lock, since it may take seconds to destroy it
   const std::scoped_lock lock(opened.mutex);
   const auto known = opened.devices.find(backend);
-  if (known != opened.devices.end()) return known->second;
-  return opened.devices.emplace(backend, make_device(open_driver(backend))).first->second;
+  if (known != opened.devices.end() && !is_lost(known->second)) return known->second;
+  Device made = make_device(open_driver(backend));
+  if (known != opened.devices.end()) lost.emplace(std::exchange(known->second, made));
+  opened.devices.emplace(backend, made);
+  return made;
 }
 
 // The kernel driver of a GPU creates a device file. Without one, querying all the loaders, which takes a tenth of a
@@ -95,12 +108,12 @@ bool may_have_gpu() {
 
 Device Device::best() {
   core::watch_main_thread();
-  const char* chosen = std::getenv("TESSERA_DEVICE");
+  const char* chosen = core::environment_variable("TESSERA_DEVICE");
   if (!chosen || *chosen == '\0') {
-    // Never destroyed, like all devices of the process.
-    static const Device& best =
-        *new Device(may_have_gpu() ? driver::open_first(driver::by_preference(devices()), open) : open("cpu"));
-    return best;
+    // Opened by its name each time, in case that it was lost.
+    static const std::string& best = *new std::string(
+        may_have_gpu() ? driver::open_first(driver::by_preference(devices()), open).info().backend : "cpu");
+    return open(best);
   }
   try {
     return open(chosen);
@@ -156,6 +169,12 @@ void detail::throw_does_not_fit(double value, DType dtype) {
 
 namespace {
 
+// Refuses the device of another process.
+DeviceState& own(const Ref<DeviceState>& device) {
+  device->expect_own_process();
+  return *device;
+}
+
 // Refuses a number beyond the last enumerator, which a caller may have cast.
 template <class Enum>
 void expect_enumerator(Enum value, Enum last, std::string_view name) {
@@ -191,6 +210,20 @@ Buffer Device::from_bytes(std::span<const std::byte> bytes, const Shape& shape, 
   return make_buffer(bytes, static_cast<std::size_t>(shape.elements()), shape, dtype);
 }
 
+Buffer Device::wrap(std::span<std::byte> bytes, const Shape& shape, DType dtype, std::function<void()> release) const {
+  if (!release) throw Error(Errc::invalid_argument, "[wrap] the release function is empty");
+  if (bytes.size() != shape.size_bytes(dtype)) {
+    throw Error(Errc::count_mismatch, text("[wrap] ", to_string(dtype, shape), " needs ", shape.size_bytes(dtype),
+                                           " bytes, got ", bytes.size()));
+  }
+  if (Ref<engine::View> view = engine::wrap(*ref_, shape, dtype, bytes.data(), release)) {
+    return Access::make<Buffer>(std::move(view));
+  }
+  Buffer copy = from_bytes(bytes, shape, dtype);
+  release();
+  return copy;
+}
+
 void Device::run(std::string_view kernel, const BufferList& inputs, const Buffer& output, const Params& params) const {
   engine::run(*ref_, detail::KernelCall(inputs, output, params).of(kernel));
 }
@@ -210,23 +243,26 @@ Command Device::submit(const tile::Kernel& kernel, const BufferList& inputs, con
 
 Status Device::poll(CommandId id) const {
   engine::CommandTable::Ended ended{};
-  const Ref<engine::Work> work = ref_->find(id, &ended);
-  return work ? Access::make<Command>(work).poll() : ended.status;
+  const Ref<engine::Work> work = own(ref_).find(id, &ended);
+  if (work) return Access::make<Command>(work).poll();
+  if (ended.failure) core::set_seen(*ended.failure);
+  return ended.status;
 }
 
 void Device::wait(CommandId id) const {
   engine::CommandTable::Ended ended{};
-  const Ref<engine::Work> work = ref_->find(id, &ended);
+  const Ref<engine::Work> work = own(ref_).find(id, &ended);
   if (work) {
     Access::make<Command>(work).wait();
   } else if (ended.failure) {
+    core::set_seen(*ended.failure);
     throw Error(ended.failure);
   }
 }
 
 bool Device::cancel(CommandId id) const {
   engine::CommandTable::Ended ended{};
-  const Ref<engine::Work> work = ref_->find(id, &ended);
+  const Ref<engine::Work> work = own(ref_).find(id, &ended);
   return work && Access::make<Command>(work).cancel();
 }
 
@@ -236,14 +272,18 @@ std::vector<KernelInfo> Device::kernels() const {
   return infos;
 }
 
-MemoryInfo Device::memory() const { return ref_->memory.info(); }
-void Device::set_memory_limit(std::size_t bytes) const { ref_->memory.set_limit(bytes); }
-std::size_t Device::trim_memory() const { return ref_->memory.trim(); }
+MemoryInfo Device::memory() const { return own(ref_).memory.info(); }
+void Device::set_memory_limit(std::size_t bytes) const { own(ref_).memory.set_limit(bytes); }
+std::size_t Device::trim_memory() const {
+  DeviceState& device = own(ref_);
+  device.works.trim(device.order, 0);
+  return device.memory.trim();
+}
 
-PowerLevel Device::power_level() const { return ref_->scheduler->power_level(); }
+PowerLevel Device::power_level() const { return own(ref_).scheduler->power_level(); }
 void Device::set_power_level(PowerLevel level) const {
   expect_enumerator(level, PowerLevel::critical, "power level");
-  ref_->scheduler->set_power_level(level);
+  own(ref_).scheduler->set_power_level(level);
 }
 
 Stream Device::stream(const StreamOptions& options) const {
@@ -253,7 +293,7 @@ Stream Device::stream(const StreamOptions& options) const {
     throw Error(Errc::invalid_argument,
                 text("a stream's deadline cannot be negative, got ", options.deadline.count(), " ns"));
   }
-  return Access::make<Stream>(Ref<engine::StreamState>::adopt(new engine::StreamState(*ref_, options)));
+  return Access::make<Stream>(Ref<engine::StreamState>::adopt(new engine::StreamState(own(ref_), options)));
 }
 
 void Device::synchronize() const { ref_->synchronize(); }

@@ -11,7 +11,7 @@ namespace tessera::detail {
 // Makes an engine::Call from the caller's handles, which must outlive it.
 class KernelCall {
  public:
-  KernelCall(const BufferList& inputs, const Buffer& output, kernels::Given params,
+  KernelCall(const BufferList& inputs, const Buffer& output, kernels::ParamsView params,
              engine::StreamState* stream = nullptr)
       : call_{.output = Access::get(output), .params = params, .stream = stream} {
     for (std::size_t i = 0; i < inputs.size(); ++i) inputs_.push_back(Access::get(inputs[i]));

@@ -44,6 +44,7 @@ namespace {
 
 engine::StreamState& state_of(const Ref<engine::StreamState>& state, std::string_view call) {
   if (!state) throw Error(Errc::invalid_argument, core::text("[", call, "] on an empty stream handle"));
+  state->device->expect_own_process();
   return *state;
 }
 

@@ -52,7 +52,6 @@ void prepare(DeviceState& device, const Call& call, BoundGroup& group) {
   }
   const plan::CallProgram& program =
       device.calls.resolve(kernel, {operands.data(), operands.size()}, call.params, launch, call.tile);
-  group.cost = launch.bytes * program.weight;
   for (std::size_t i = 0; i < group.inputs.size(); ++i) {
     if (group.inputs[i] != output.storage) [[likely]]
       continue;

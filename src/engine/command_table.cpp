@@ -5,6 +5,7 @@
 #include "core/text.hpp"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace tessera::detail::engine {
@@ -37,13 +38,16 @@ bool CommandTable::is_known(CommandId id, const Outcome& outcome) const noexcept
   return last_ - outcome.at <= command_window || last_ - id < slots;
 }
 
-void CommandTable::remember(CommandId id, Status status, const core::FailurePtr& failure) {
+void CommandTable::remember(CommandId id, Status status, const core::FailurePtr& failure) noexcept {
   // Forgets outcomes outside the window whenever the map has doubled: amortized constant time per outcome.
   if (outcomes_.size() >= forget_at_) {
     std::erase_if(outcomes_, [this](const auto& entry) { return !is_known(entry.first, entry.second); });
     forget_at_ = std::max<std::size_t>(1024, outcomes_.size() * 2);
   }
-  outcomes_[id] = {{status, failure}, last_};
+  try {
+    outcomes_[id] = {{status, failure}, last_};
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 // Every half window: the outcomes of commands that are still pending will have to be remembered.

@@ -34,7 +34,8 @@ class CommandTable {
   CommandId last() const noexcept { return last_; }
   // `work` is the command that was numbered last.
   void add(Work& work);
-  void remember(CommandId id, Status status, const core::FailurePtr& failure);
+  // If there is no memory for it, the number will count as unknown or completed; handles know better.
+  void remember(CommandId id, Status status, const core::FailurePtr& failure) noexcept;
 
   // The command's work item; or null and how the command finished, if it has no item any more. Errc::unknown_command
   // for a number that was never assigned or is forgotten; `device` is for the message.

@@ -20,7 +20,8 @@ constexpr const char* label = "copy";
 
 // Places an item of a loan, after the borrower too if there is one.
 Work& place_loan(Storage& storage, bool writes, Work* borrower) {
-  Work& work = take_host_work(*storage.device, label);
+  Taken taken = take_host_work(*storage.device, label);
+  Work& work = *taken;
   work.is_immediate = true;
   if (writes) {
     work.outputs.push_back(&storage);
@@ -29,7 +30,7 @@ Work& place_loan(Storage& storage, bool writes, Work* borrower) {
   }
   Ordered* after = borrower;
   place(work, std::span(&after, borrower ? 1 : 0));
-  return work;
+  return taken.keep();
 }
 
 }  // namespace
@@ -55,7 +56,7 @@ Loan take_back(Work& out, Work& borrower) {
   Work& back = place_loan(writes ? *out.outputs[0] : *out.inputs[0], writes, &borrower);
   if (writes) {
     back.heals = true;
-    back.host = [borrower = Ref<Work>(&borrower)] {
+    back.host = [borrower = Ref<Work>(&borrower)] {  // small enough to need no memory
       if (borrower->failure) throw Error(borrower->failure);
     };
   }
@@ -90,6 +91,7 @@ Ref<Work> copy_between(Storage& from, Storage& to, std::size_t bytes) {
   std::vector<DeviceState*> all = {&device, from.device.get()};
   sort_for_locks(all);
   std::unique_ptr<TraceRecord> trace = begin_trace_record();
+  Unarmed unarmed;
   OrderLocks locks(device, all);
   locks.lock();
   for (const Storage* storage : {&from, &to}) {
@@ -97,7 +99,9 @@ Ref<Work> copy_between(Storage& from, Storage& to, std::size_t bytes) {
     throw Error(unusable(core::text("[", label, "] ", storage == &from ? "the source" : "the target"), *storage));
   }
   Work& out = lend(from, false);
-  Work& work = take_host_work(device, label);
+  unarmed.add(out);
+  Taken taken = take_host_work(device, label);
+  Work& work = *taken;
   device.commands.next();
   device.commands.add(work);
   work.heals = true;
@@ -108,7 +112,9 @@ Ref<Work> copy_between(Storage& from, Storage& to, std::size_t bytes) {
   work.trace = std::move(trace);
   Ordered* after = &out;
   place(work, std::span(&after, 1));
+  unarmed.add(taken.keep());
   const Loan loan = take_back(out, work);
+  unarmed.dismiss();
   locks.unlock();
 
   Ref<Work> command(&work);

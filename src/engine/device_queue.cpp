@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -69,7 +70,7 @@ std::uint64_t DeviceQueue::start_on_device(Work& work) {
 
 core::FailurePtr DeviceQueue::start(Work& work) noexcept {
   const auto failed = [&](Errc code, std::string_view why) {
-    return core::make_failure(code, core::text(work.describe(), " failed: ", why));
+    return core::describe_failure(code, [&] { return core::text(work.describe(), " failed: ", why); });
   };
   try {
     // Compile before taking the lock, so that other threads can go on.
@@ -78,33 +79,48 @@ core::FailurePtr DeviceQueue::start(Work& work) noexcept {
     } else {
       watch_->driver.pieces(work.launch);
     }
-    bool needs_watcher = false;
+    bool needs_watcher = false, is_alone = false;
+    std::uint64_t number = 0;
     std::function<void()> later;
     Ref<DeviceState> device;
     {
       // Under the mutex, so that flights are in the order of their numbers.
       const std::scoped_lock lock(watch_->mutex);
-      const std::uint64_t number = start_on_device(work);
+      watch_->flights.push_back({~std::uint64_t{0}, &work});  // may fail, so before the device has it
+      try {
+        number = start_on_device(work);
+      } catch (...) {
+        watch_->flights.pop_back();
+        throw;
+      }
+      watch_->flights.back().number = number;
       work.queue_number.store(number, std::memory_order_release);
       if (work.listener) work.listener->queued(work, number);
-      watch_->flights.push_back({number, &work});
       if (work.sequence) later = work.sequence->work_for_later(watch_->driver);
       if (later) device = work.device;
       if (attended != &work) {
         watch_->unattended = number;
         needs_watcher = true;
-        if (!watch_->has_thread) {
-          std::thread(run, watch_).detach();
+        try {
+          if (!watch_->has_thread) std::thread(run, watch_).detach();
           watch_->has_thread = true;
+        } catch (const std::system_error&) {  // no thread is to be had: this one watches
+          is_alone = true;
         }
       }
     }
     // From here on the item may be finished and recycled.
     if (needs_watcher) watch_->changed.notify_one();
-    if (later) leave_to_worker(*device, "preparation", std::move(later), Priority::low);
+    if (is_alone) finish_completed(*watch_, watch_->driver.wait(number, Clock::time_point::max()));
+    try {
+      if (later) leave_to_worker(*device, "preparation", std::move(later), Priority::low);
+    } catch (const std::bad_alloc&) {  // the usual recording goes on
+    }
     return nullptr;
   } catch (const Error& error) {
     return failed(error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    return failed(Errc::out_of_memory, "out of host memory");
   } catch (const std::exception& error) {
     return failed(Errc::internal, error.what());
   }
@@ -130,7 +146,8 @@ void DeviceQueue::finish_completed(Watch& watch, const driver::Progress& progres
       watch.flights.pop_front();
     }
     if (failure) {
-      failure = core::make_failure(failure->code, core::text(work->describe(), " failed: ", failure->message));
+      failure = core::describe_failure(failure->code,
+                                       [&] { return core::text(work->describe(), " failed: ", failure->message); });
     }
     if (Work* next = finish(*work, std::move(failure))) execute(*next);
   }

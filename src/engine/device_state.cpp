@@ -2,14 +2,18 @@
 
 #include <tessera/error.hpp>
 
+#include "core/platform.hpp"
 #include "core/text.hpp"
 #include "engine/execution.hpp"
-#include "engine/own_call.hpp"
+#include "engine/observe/nested_callbacks.hpp"
+#include "engine/self_wait.hpp"
 
 #include <algorithm>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <pthread.h>
 #include <thread>
 #include <utility>
@@ -27,7 +31,11 @@ unsigned next_device_number() {
 }
 
 // The rest is for the host side of the process and for other processes.
-std::size_t default_memory_limit(const driver::Driver& driver) { return driver.info().memory / 8 * 7; }
+std::size_t default_memory_limit(const driver::Driver& driver) {
+  const DeviceInfo& info = driver.info();
+  // A software GPU reports the machine's memory, of which this process may be allowed less.
+  return (info.is_gpu ? info.memory : std::min(info.memory, core::usable_memory())) / 8 * 7;
+}
 
 }  // namespace
 
@@ -85,9 +93,9 @@ DeviceState::~DeviceState() {
   WorkPool::retire(works);
 }
 
-void DeviceState::throw_other_process() const {
+void throw_other_process(std::string_view what) {
   throw Error(Errc::unsupported,
-              text(describe(), ", belongs to the process that opened it: a child made by fork() cannot use it"));
+              text(what, ", belongs to the process that opened it: a child made by fork() cannot use it"));
 }
 
 Ref<Work> DeviceState::find(CommandId id, CommandTable::Ended* ended) {
@@ -95,7 +103,7 @@ Ref<Work> DeviceState::find(CommandId id, CommandTable::Ended* ended) {
   return commands.find(id, name(), ended);
 }
 
-void DeviceState::remember(CommandId id, Status status, const core::FailurePtr& failure) {
+void DeviceState::remember(CommandId id, Status status, const core::FailurePtr& failure) noexcept {
   const std::scoped_lock lock(order);
   commands.remember(id, status, failure);
 }
@@ -123,16 +131,21 @@ void DeviceState::synchronize() {
   expect_own_process();
   expect_not_in_call(*this, "synchronize");
   std::vector<Ref<Work>> pending;
+  bool has_many_works = false;
   {
     const std::scoped_lock lock(order);
     pending = works.pending_commands();
+    has_many_works = works.is_large();
   }
   for (const Ref<Work>& work : pending) wait(*work, Clock::time_point::max());
+  pending.clear();
   // A callback cannot wait for what its own thread has yet to do, and a thread that runs callbacks must not sleep until
   // they have run.
   if (!is_in_observer()) retire_cancelled();
+  if (has_many_works) works.trim(order, WorkPool::many / 4);
   if (!is_in_observer() && !scheduler->must_help()) callbacks.wait();
   if (const std::exception_ptr exception = callbacks.take_failure()) std::rethrow_exception(exception);
+  if (core::FailurePtr unseen = unseen_failures.take()) throw Error(std::move(unseen));
 }
 
 std::string DeviceState::describe() const { return text("device ", number, ", ", name()); }
@@ -151,17 +164,54 @@ void callback_failed(unsigned device_number, std::exception_ptr exception) noexc
   if (found != live.devices.end()) found->second->callbacks.failed(std::move(exception));
 }
 
+namespace {
+
+void expect_dtype(DType dtype) {
+  if (dtype <= DType::u8) return;
+  // Cast from a number.
+  throw Error(Errc::invalid_argument, text("there is no element type with the number ", static_cast<unsigned>(dtype)));
+}
+
+}  // namespace
+
 Ref<View> allocate(DeviceState& device, const Shape& shape, DType dtype, bool zero) {
   device.expect_own_process();
-  if (dtype > DType::u8) {  // cast from a number
-    throw Error(Errc::invalid_argument,
-                text("there is no element type with the number ", static_cast<unsigned>(dtype)));
-  }
+  expect_dtype(dtype);
   const MemoryPool::Block block = device.memory.allocate(dtype, shape);
-  Ref<View> view = Ref<View>::adopt(new View(*new Storage(device, block), shape, dtype));
+  std::unique_ptr<Storage> storage;
+  Ref<View> view;
+  try {
+    storage = std::make_unique<Storage>(device, block);
+    view = Ref<View>::adopt(new View(*storage, shape, dtype));
+  } catch (const std::bad_alloc&) {
+    device.memory.free(block);
+    core::throw_out_of_memory();
+  }
+  [[maybe_unused]] const Storage* of_view = storage.release();
   // If the device fails here, the view returns the block.
   if (zero && !block.is_zero) device.driver->fill_zero(block.address, shape.size_bytes(dtype));
   return view;
+}
+
+Ref<View> wrap(DeviceState& device, const Shape& shape, DType dtype, std::byte* memory,
+               std::function<void()>& release) {
+  device.expect_own_process();
+  expect_dtype(dtype);
+  constexpr std::uintptr_t alignment = 64;  // as of the driver's own blocks: stores past the caches need it
+  if (reinterpret_cast<std::uintptr_t>(memory) % alignment != 0) return {};
+  std::byte* const address = device.driver->address_of_host(memory);
+  if (!address) return {};
+  const std::size_t bytes = shape.size_bytes(dtype);
+  try {
+    auto storage = std::make_unique<Storage>(device, MemoryPool::Block{address, bytes, bytes, false});
+    auto function = std::make_unique<std::function<void()>>();
+    Ref<View> view = Ref<View>::adopt(new View(*storage, shape, dtype));
+    function->swap(release);
+    storage.release()->release = std::move(function);
+    return view;
+  } catch (const std::bad_alloc&) {
+    core::throw_out_of_memory();
+  }
 }
 
 std::shared_ptr<void> Attachments::get(Key key) const {

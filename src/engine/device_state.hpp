@@ -7,10 +7,12 @@
 #include "core/spin_lock.hpp"
 #include "driver/driver.hpp"
 #include "engine/command_table.hpp"
+#include "engine/compilation.hpp"
 #include "engine/device_queue.hpp"
 #include "engine/memory/memory_pool.hpp"
 #include "engine/memory/storage.hpp"
 #include "engine/observe/callbacks.hpp"
+#include "engine/observe/unseen_failures.hpp"
 #include "engine/schedule/scheduler.hpp"
 #include "engine/work.hpp"
 #include "plan/call_cache.hpp"
@@ -22,14 +24,11 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
 namespace tessera::detail::engine {
-
-// How often fork() was called between the first process and this one: a device's threads exist only in the process that
-// opened it.
-extern std::atomic<unsigned> fork_count;
 
 // Objects that the layers above attach to a device, each under its own key. They may keep the device alive in turn, so
 // they are dropped with the last Device handle. Any thread.
@@ -52,6 +51,9 @@ class Attachments {
   std::map<Key, std::shared_ptr<void>> objects_;
 };
 
+// Errc::unsupported: `what` belongs to the process that opened its device.
+[[noreturn]] void throw_other_process(std::string_view what);
+
 // One device with everything that belongs to it. Lives as long as any of its handles, buffers or pending commands.
 struct DeviceState {
   DeviceState(std::unique_ptr<driver::Driver> with_driver, std::shared_ptr<Scheduler> with_scheduler);
@@ -66,13 +68,12 @@ struct DeviceState {
   // Errc::unsupported in a child of the process that opened the device.
   void expect_own_process() const {
     if (!is_own_process()) [[unlikely]]
-      throw_other_process();
+      throw_other_process(describe());
   }
-  [[noreturn]] void throw_other_process() const;
 
   // See CommandTable::find and remember; these take the order lock.
   Ref<Work> find(CommandId id, CommandTable::Ended* ended);
-  void remember(CommandId id, Status status, const core::FailurePtr& failure);
+  void remember(CommandId id, Status status, const core::FailurePtr& failure) noexcept;
 
   // Blocks until every command submitted before has finished: see Device::synchronize.
   void synchronize();
@@ -90,6 +91,8 @@ struct DeviceState {
   const unsigned process = fork_count;        // the one that opened it
   std::atomic<std::uint32_t> early_works{0};  // settled, but still in the order
   Callbacks callbacks;
+  UnseenFailures unseen_failures;
+  Compilations compilations;
   Attachments attachments{handles};
 
   // The order lock: one submission at a time gets its position. Guards the hazards of all buffers, the streams' last
@@ -114,6 +117,8 @@ struct LiveDevices {
 
 // New memory with a shape and a type; `zero`: filled with zeros.
 Ref<View> allocate(DeviceState& device, const Shape& shape, DType dtype, bool zero);
+// A view of the host's own memory, which `release` gives back; null if the device cannot use it in place.
+Ref<View> wrap(DeviceState& device, const Shape& shape, DType dtype, std::byte* memory, std::function<void()>& release);
 
 // An exception left a callback on a command of this device.
 void callback_failed(unsigned device_number, std::exception_ptr exception) noexcept;

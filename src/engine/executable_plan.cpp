@@ -20,7 +20,6 @@ BoundGroup bound(const plan::CompiledGroup& group, const PlanInstance& instance)
   made.kind = group.is_host ? Work::Kind::host : Work::Kind::kernel;
   made.label = group.label;
   made.context = group.context;
-  made.cost = group.cost;
   made.launch = group.launch;
   for (std::size_t i = 0; i < group.operands.size(); ++i) {
     made.launch.buffers[i] = address_of(instance, group.operands[i]);

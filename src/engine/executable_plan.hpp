@@ -22,7 +22,6 @@ struct BoundGroup {
   bool heals = true;         // it overwrites its outputs completely
   std::string_view label;    // as in Work
   std::string_view context;  // as in Work
-  std::int64_t cost = 0;     // in bytes moved
   driver::Launch launch;
   core::InlineVector<Storage*, 3> inputs;
   core::InlineVector<Storage*, 1> outputs;
@@ -45,7 +44,6 @@ struct PlanInstance {
   std::vector<Storage*> storages;  // by buffer
   std::vector<BoundGroup> groups;
   std::vector<BufferUse> uses;                 // of the plan's `used` buffers
-  bool is_compiled = false;                    // all groups are
   std::shared_ptr<RecordedLaunches> recorded;  // on a device with a queue
 
   bool is_idle() const noexcept;

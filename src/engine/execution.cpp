@@ -3,10 +3,12 @@
 #include <tessera/error.hpp>
 
 #include "core/text.hpp"
+#include "engine/compilation.hpp"
 #include "engine/device_state.hpp"
+#include "engine/observe/nested_callbacks.hpp"
 #include "engine/observe/trace_record.hpp"
-#include "engine/own_call.hpp"
 #include "engine/run_tracking.hpp"
+#include "engine/self_wait.hpp"
 #include "engine/stream_state.hpp"
 
 #include <mutex>
@@ -26,9 +28,13 @@ core::FailurePtr call_host(Work& work) noexcept {
     if (work.host) work.host();
     return nullptr;
   } catch (const Error& error) {
-    return core::make_failure(error.code(), core::text(work.describe(), " failed: ", error.what()));
+    return core::describe_failure(error.code(), [&] { return core::text(work.describe(), " failed: ", error.what()); });
+  } catch (const std::bad_alloc&) {
+    return core::describe_failure(Errc::out_of_memory,
+                                  [&] { return core::text(work.describe(), " failed: out of host memory"); });
   } catch (const std::exception& error) {
-    return core::make_failure(Errc::internal, core::text(work.describe(), " failed: ", error.what()));
+    return core::describe_failure(Errc::internal,
+                                  [&] { return core::text(work.describe(), " failed: ", error.what()); });
   }
 }
 
@@ -77,9 +83,12 @@ Work* leave_order(Work& work) noexcept {
   return next;
 }
 
-// A cancelled or failed command can still be looked up by its number.
+// A cancelled or failed command can still be looked up by its number, and synchronize() throws a failure that nobody
+// has looked at.
 void remember_failure(Work& work) noexcept {
-  if (work.failure && work.id != 0) work.device->remember(work.id, work.outcome, work.failure);
+  if (!work.failure) return;
+  if (work.id != 0) work.device->remember(work.id, work.outcome, work.failure);
+  if (work.outcome == Status::failed) work.device->unseen_failures.add(work.failure);
 }
 
 void trace_work(const Work& work) noexcept {
@@ -88,9 +97,11 @@ void trace_work(const Work& work) noexcept {
   }
 }
 
-void set_cancelled(Work& work, Errc reason, std::string_view why) {
+// `why` is called for the reason.
+template <class Why>
+void set_cancelled(Work& work, Errc reason, Why&& why) noexcept {
   work.outcome = Status::cancelled;
-  work.failure = core::make_failure(reason, core::text(work.describe(), " ", why));
+  work.failure = core::describe_failure(reason, [&] { return core::text(work.describe(), " ", why()); });
 }
 
 // Wakes waiters and calls observers. Observers are user code, which may wait for other commands, so a thread that must
@@ -99,7 +110,11 @@ void notify(Work& work) noexcept {
   DeviceState& device = *work.device;
   if (!device.queue || device.scheduler->must_help()) return work.notify();
   if (!work.wake()) return;
-  leave_to_worker(device, "callback", [observed = Ref<Work>(&work)] { observed->notify(); });
+  try {
+    leave_to_worker(device, "callback", [observed = Ref<Work>(&work)] { observed->notify(); });
+  } catch (const std::bad_alloc&) {
+    work.notify();
+  }
 }
 
 // Ends an item whose outcome is set. It leaves the order before anyone is notified: observers may wait for its
@@ -146,11 +161,14 @@ Work* step(Work& work) noexcept {
   }
   if (work.kind == Work::Kind::barrier) return end_barrier(work);
   if (work.deadline != Clock::time_point::max() && Clock::now() > work.deadline && work.try_begin_ending()) {
-    set_cancelled(work, Errc::deadline_exceeded, too_late);
+    set_cancelled(work, Errc::deadline_exceeded, [&] {
+      const Clock::duration allowed = work.stream ? work.stream->options.deadline : Clock::duration();
+      return too_late(*work.device, work.deadline, allowed);
+    });
     return end(work);
   }
   if (work.listener && !work.listener->may_start(work) && work.try_begin_ending()) {
-    set_cancelled(work, work.listener->stop_reason(), "was cancelled with its run");
+    set_cancelled(work, work.listener->stop_reason(), [] { return "was cancelled with its run"; });
     return end(work);
   }
   if (!work.try_start()) return leave_cancelled(work);
@@ -160,6 +178,7 @@ Work* step(Work& work) noexcept {
   }
   if (work.listener) work.listener->started(work);
   if (work.kind == Work::Kind::host) return finish(work, call_host(work));
+  if (core::FailurePtr failure = compile_if_needed(work)) return finish(work, std::move(failure));
 
   if (DeviceQueue* queue = work.device->queue.get()) {
     core::FailurePtr failure = queue->start(work);
@@ -174,8 +193,12 @@ Work* step(Work& work) noexcept {
 
 }  // namespace
 
-core::FailurePtr poisoned(const std::string& what, const Storage& storage) {
-  return core::make_failure(what + " is poisoned", storage.poison);
+core::FailurePtr poisoned(const std::string& what, const Storage& storage) noexcept {
+  try {
+    return core::make_failure(what + " is poisoned", storage.poison);
+  } catch (const std::bad_alloc&) {
+    return storage.poison;
+  }
 }
 
 void leave_to_worker(DeviceState& device, std::string_view label, std::function<void()> function, Priority priority) {
@@ -226,9 +249,10 @@ Work* finish(Work& work, core::FailurePtr failure) noexcept {
   return end(work);
 }
 
-bool cancel(Work& work, Errc reason, std::string_view why) {
-  if (!work.try_begin_ending()) return false;
-  set_cancelled(work, reason, why);
+namespace {
+
+// Settles an item whose end has begun, before its turn.
+void end_early(Work& work) noexcept {
   remember_failure(work);
   trace_work(work);
   const Ref<StreamState> stream = std::move(work.stream);
@@ -237,7 +261,22 @@ bool cancel(Work& work, Errc reason, std::string_view why) {
   if (work.listener && work.kind != Work::Kind::barrier) barrier = work.listener->finished(work);
   if (work.settle_early()) work.notify();
   if (barrier) settle_stopped(*barrier);
+}
+
+}  // namespace
+
+bool cancel(Work& work, Errc reason, std::string_view why) {
+  if (!work.try_begin_ending()) return false;
+  set_cancelled(work, reason, [&] { return why; });
+  end_early(work);
   return true;
+}
+
+void fail_early(Work& work, core::FailurePtr failure) noexcept {
+  work.try_begin_ending();
+  work.outcome = Status::failed;
+  work.failure = std::move(failure);
+  end_early(work);
 }
 
 void ask_to_stop(Work& work) {
@@ -255,8 +294,10 @@ void settle_stopped(Work& barrier) noexcept {
 }
 
 bool wait(Work& work, Clock::time_point until) {
-  if (!work.is_settled()) work.device->expect_own_process();
-  if (until == Clock::time_point::max() && !work.is_settled()) expect_ends_without_call(work);
+  if (work.is_settled()) return true;
+  work.device->expect_own_process();
+  if (until == Clock::time_point::max()) expect_no_self_wait(work);
+  const BlockingScope blocking;
   while (!work.is_settled()) {
     if (work.device->queue && work.device->queue->attend(work, until)) return true;
     const Clock::time_point wake = work.device->scheduler->help(work, until);
@@ -267,8 +308,10 @@ bool wait(Work& work, Clock::time_point until) {
 }
 
 void throw_if_failed(const Work& work) {
-  if (work.failure) [[unlikely]]
-    throw Error(work.failure);
+  if (!work.failure) [[likely]]
+    return;
+  core::set_seen(*work.failure);
+  throw Error(work.failure);
 }
 
 }  // namespace tessera::detail::engine

@@ -22,23 +22,24 @@ bool starts_at_once(const Work& work) noexcept;
 Work* finish(Work& work, core::FailurePtr failure) noexcept;
 // Ends a pending item for this reason; false if it is not pending any more.
 bool cancel(Work& work, Errc reason, std::string_view why);
+// Settles an item that has not been armed yet as failed. It still takes its turn in the order.
+void fail_early(Work& work, core::FailurePtr failure) noexcept;
 // Makes a running item stop between two pieces; a barrier's remaining items are cancelled.
 void ask_to_stop(Work& work);
 // Settles a barrier whose items have finished, although some are still in the order. Its outcome is set, and the caller
 // has claimed it.
 void settle_stopped(Work& barrier) noexcept;
-inline constexpr std::string_view too_late = "could not start before its deadline";
 
 // Blocks until the item is settled; false on timeout.
 bool wait(Work& work, Clock::time_point until);
-// Throws the failure of a settled item, if any.
+// Throws the failure of a settled item, if any, to the user.
 void throw_if_failed(const Work& work);
 
 // Has a worker call a function, without waiting for anything.
 void leave_to_worker(DeviceState& device, std::string_view label, std::function<void()> function,
                      Priority priority = Priority::normal);
 
-core::FailurePtr poisoned(const std::string& what, const Storage& storage);
+core::FailurePtr poisoned(const std::string& what, const Storage& storage) noexcept;
 // The failure that poisoned the first poisoned input; null if there is none. `describe` names the item: "[relu] command
 // 12". For an item that is not a command, the only input is called "the buffer".
 template <class Describe>
@@ -47,7 +48,11 @@ core::FailurePtr first_poisoned_input(const core::InlineVector<Storage*, 3>& inp
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (!inputs[i]->poison) [[likely]]
       continue;
-    return poisoned(describe() + (is_command ? ": input " + std::to_string(i) : " the buffer"), *inputs[i]);
+    try {
+      return poisoned(describe() + (is_command ? ": input " + std::to_string(i) : " the buffer"), *inputs[i]);
+    } catch (const std::bad_alloc&) {
+      return inputs[i]->poison;
+    }
   }
   return nullptr;
 }
@@ -80,6 +85,6 @@ Work* run_pieces(Work& work) noexcept;
 Work* help_with_pieces(Work& work) noexcept;
 // Whether the item, or its run, was cancelled.
 bool is_stopping(const Work& work) noexcept;
-core::FailurePtr cancelled_while_running(const Work& work);
+core::FailurePtr cancelled_while_running(const Work& work) noexcept;
 
 }  // namespace tessera::detail::engine

@@ -23,16 +23,16 @@ class Ordered {
  public:
   // Starts a new use: it waits for nothing yet, but is held back until arm().
   void begin(std::uint64_t serial) noexcept {
-    serial_ = serial;
+    serial_.store(serial, std::memory_order_relaxed);
     blockers_.store(1, std::memory_order_relaxed);
     dependents_.store(nullptr, std::memory_order_relaxed);
   }
   // Starts a use that has finished already.
   void begin_retired(std::uint64_t serial) noexcept {
-    serial_ = serial;
+    serial_.store(serial, std::memory_order_relaxed);
     dependents_.store(closed(), std::memory_order_relaxed);
   }
-  std::uint64_t serial() const noexcept { return serial_; }
+  std::uint64_t serial() const noexcept { return serial_.load(std::memory_order_relaxed); }
 
   // Makes this entry wait for `earlier`; false if that has finished. The edge must belong to this entry.
   bool wait_for(Ordered& earlier, Edge& edge) noexcept {
@@ -75,7 +75,7 @@ class Ordered {
   }
 
   std::atomic<Edge*> dependents_{nullptr};
-  std::uint64_t serial_ = 0;
+  std::atomic<std::uint64_t> serial_{0};  // a thread may ask for an old use of the entry at any time
   std::atomic<std::uint32_t> blockers_{0};
 };
 
@@ -110,6 +110,14 @@ class Hazards {
     for (const Position& reader : readers_) {
       if (Ordered* pending = reader.pending()) look(*pending);
     }
+  }
+
+  // At most this many entries are before a reader, or writer.
+  std::size_t count_before(bool writes) const noexcept { return 1 + (writes ? readers_.size() : 0); }
+  // Makes room for so many more readers, so that read() cannot fail.
+  void reserve_readers(std::size_t count) {
+    if (readers_.size() >= prune_at_) prune();
+    readers_.reserve(readers_.size() + count);
   }
 
   // Adds `entry` as the latest reader, or writer. Calls wait_for(Ordered&) for each entry that it has to wait for.

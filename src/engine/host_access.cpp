@@ -3,33 +3,43 @@
 
 #include "core/text.hpp"
 #include "engine/execution.hpp"
-#include "engine/own_call.hpp"
 #include "engine/placement.hpp"
+#include "engine/self_wait.hpp"
 #include "engine/submission.hpp"
 
 #include <mutex>
+#include <new>
+#include <thread>
 
 namespace tessera::detail::engine {
 
-Ref<Work> map(Storage& storage, bool writes) {
+Ref<Work> map(Storage& storage, bool writes, const void* holder) {
   DeviceState& device = *storage.device;
   device.expect_own_process();
   // Two items: the first finishes when the memory is free for the host; the second, which all later work waits for, is
   // held back until the host releases the memory.
+  Unarmed unarmed;
   std::unique_lock lock(device.order);
   if (storage.is_freed.load(std::memory_order_relaxed)) throw Error(unusable("[map] the buffer", storage));
-  if (core::FailurePtr own = wait_for_own_call(storage, writes, "map")) throw Error(std::move(own));
-  Work& begin = take_host_work(device, "map");
+  if (core::FailurePtr own = self_wait(storage, writes, "map")) throw Error(std::move(own));
+  Taken taken_begin = take_host_work(device, "map");
+  Work& begin = *taken_begin;
   begin.inputs.push_back(&storage);
   if (writes) begin.outputs.push_back(&storage);
+  Taken taken_end = take_host_work(device, "unmap");
+  Work& end = *taken_end;
   place(begin);
-  Work& end = take_host_work(device, "unmap");
+  begin.heals = false;
+  unarmed.add(taken_begin.keep());
   if (writes) {
     end.outputs.push_back(&storage);
   } else {
     end.inputs.push_back(&storage);
   }
+  end.holder.store(holder, std::memory_order_relaxed);
   place(end);
+  taken_end.keep();
+  unarmed.dismiss();
   lock.unlock();
 
   const Ref<Work> held_begin(&begin);
@@ -40,6 +50,7 @@ Ref<Work> map(Storage& storage, bool writes) {
     unmap(end);
     throw_if_failed(begin);
   }
+  hold_view(end);
   return held_end;
 }
 
@@ -56,13 +67,25 @@ void release_in_order(Storage& storage) noexcept {
     release_memory(storage);
     return;
   }
-  Work& work = take_host_work(device, "free");
-  work.kind = Work::Kind::release;
-  work.is_immediate = true;
-  work.outputs.push_back(&storage);
-  place(work);
-  lock.unlock();
-  if (work.arm()) execute(work);
+  try {
+    Taken taken = take_host_work(device, "free");
+    taken->kind = Work::Kind::release;
+    taken->is_immediate = true;
+    taken->outputs.push_back(&storage);
+    place(*taken);
+    Work& work = taken.keep();
+    lock.unlock();
+    if (work.arm()) execute(work);
+  } catch (const std::bad_alloc&) {
+    // Without memory for an item, this thread waits until nothing uses the buffer.
+    while (!storage.hazards.can_write_now()) {
+      lock.unlock();
+      if (!device.scheduler->run_one()) std::this_thread::yield();
+      lock.lock();
+    }
+    lock.unlock();
+    release_memory(storage);
+  }
 }
 
 }  // namespace tessera::detail::engine

@@ -14,12 +14,15 @@ using core::text;
 core::FailurePtr launch_failure(const driver::Launch& launch, std::string_view label,
                                 std::string_view context) noexcept {
   const auto failed = [&](Errc code, std::string_view why) {
-    return core::make_failure(code, text(context, "[", label, "] command ", launch.command, " failed: ", why));
+    return core::describe_failure(
+        code, [&] { return text(context, "[", label, "] command ", launch.command, " failed: ", why); });
   };
   try {
     throw;
   } catch (const Error& error) {
     return failed(error.code(), error.what());
+  } catch (const std::bad_alloc&) {
+    return failed(Errc::out_of_memory, "out of host memory");
   } catch (const std::exception& error) {
     return failed(Errc::internal, error.what());
   } catch (...) {

@@ -119,8 +119,8 @@ Work* take_pieces(Work& work, Half of) noexcept {
 
 }  // namespace
 
-core::FailurePtr cancelled_while_running(const Work& work) {
-  return core::make_failure(Errc::cancelled, work.describe() + " was cancelled while it ran");
+core::FailurePtr cancelled_while_running(const Work& work) noexcept {
+  return core::describe_failure(Errc::cancelled, [&] { return work.describe() + " was cancelled while it ran"; });
 }
 
 bool is_stopping(const Work& work) noexcept {

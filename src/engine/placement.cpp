@@ -11,13 +11,23 @@ namespace tessera::detail::engine {
 
 namespace {
 
-// Makes the item wait for the earlier ones that have not finished.
-void wait_for_all(Work& work, const std::vector<Ordered*>& earlier) {
-  Edge* edges = work.edges.data();
-  if (earlier.size() > work.edges.size()) {
-    if (earlier.size() > work.more_edges.size()) work.more_edges.resize(earlier.size());
-    edges = work.more_edges.data();
+// Allocates whatever placing an item may need.
+void reserve(Work& work, std::size_t also_after) {
+  std::size_t count = also_after;
+  for (Storage* input : work.inputs) {
+    count += input->hazards.count_before(false);
+    input->hazards.reserve_readers(work.inputs.size());  // it may be listed more than once
   }
+  for (const Storage* output : work.outputs) count += output->hazards.count_before(true);
+  std::vector<Ordered*>& earlier = work.device->earlier;
+  if (count > earlier.capacity()) earlier.reserve(std::max(count, 2 * earlier.capacity()));
+  if (count > work.edges.size() && count > work.more_edges.size()) work.more_edges.resize(count);
+  if (work.trace) work.trace->waited_for.reserve(count);
+}
+
+// Makes the item wait for the earlier ones that have not finished.
+void wait_for_all(Work& work, const std::vector<Ordered*>& earlier) noexcept {
+  Edge* edges = earlier.size() > work.edges.size() ? work.more_edges.data() : work.edges.data();
   for (std::size_t i = 0; i < earlier.size(); ++i) {
     if (work.wait_for(*earlier[i], edges[i]) && work.trace) {
       const CommandId id = static_cast<Work*>(earlier[i])->id;
@@ -48,10 +58,11 @@ void follow(const Run& run, Work& work) {
   run.tracker.add(work);
 }
 
-// A group as a work item without a position.
-Work& take_group(const Run& run, std::size_t g) {
+// Takes a group as a work item without a position, which the tracker lists.
+void take_group(const Run& run, std::size_t g) {
   DeviceState& device = *run.barrier.device;
-  Work& work = take_work(device, run.instance.groups[g]);
+  Taken taken = take_work(device, run.instance.groups[g]);
+  Work& work = *taken;
   number(device, work);
   work.trace = begin_trace_record();
   if (const ExecutablePlan::Function& function = run.plan.functions[g]) {
@@ -67,22 +78,36 @@ Work& take_group(const Run& run, std::size_t g) {
     };
   }
   follow(run, work);
-  return work;
+  taken.keep();
 }
 
 // Places the loans of buffers that the groups borrow from other devices. Under the order locks of those too.
-void place_loans(const Run& run) {
+void place_loans(const Run& run, Unarmed& unarmed) {
   run.tracker.loans.clear();
+  run.tracker.loans.reserve(run.plan.borrowing.size());
   for (const std::size_t g : run.plan.borrowing) {
     Work& out = lend(*run.plan.borrowed[g]->storage, run.plan.groups[g].outputs.empty());
-    run.tracker.loans.push_back(take_back(out, static_cast<Work&>(*run.tracker.works()[g].entry)));
+    unarmed.add(out);
+    const Loan loan = take_back(out, static_cast<Work&>(*run.tracker.works()[g].entry));
+    unarmed.add(*loan.back);
+    run.tracker.loans.push_back(loan);
   }
 }
 
 }  // namespace
 
-Work& take_work(DeviceState& device, const BoundGroup& group) {
-  Work& work = device.works.take(device);
+Unarmed::~Unarmed() {
+  while (Work* work = first_) {
+    first_ = work->next_free;
+    work->listener = nullptr;  // its run does not exist
+    fail_early(*work, core::out_of_memory());
+    if (work->arm()) execute(*work);
+  }
+}
+
+Taken take_work(DeviceState& device, const BoundGroup& group) {
+  Taken taken(device.works.take(device));
+  Work& work = *taken;
   work.kind = group.kind;
   work.heals = group.heals;
   work.label = group.label;
@@ -90,18 +115,18 @@ Work& take_work(DeviceState& device, const BoundGroup& group) {
   work.inputs = group.inputs;
   work.outputs = group.outputs;
   work.launch = group.launch;
-  work.cost = estimated_cost(group.cost) + (group.is_compiled() ? 0 : compilation_cost);
-  return work;
+  work.cost = estimated_cost(group.launch.cost) + (group.is_compiled() ? 0 : compilation_cost);
+  return taken;
 }
 
-Work& take_host_work(DeviceState& device, std::string_view label) {
+Taken take_host_work(DeviceState& device, std::string_view label) {
   Work& work = device.works.take(device);
   work.kind = Work::Kind::host;
   work.id = 0;
   work.label = label;
   work.heals = false;
   work.cost = estimated_cost(0);
-  return work;
+  return Taken(work);
 }
 
 Ref<Work> take_ended(DeviceState& device, std::string_view label, Status status, core::FailurePtr failure) {
@@ -112,11 +137,15 @@ Ref<Work> take_ended(DeviceState& device, std::string_view label, Status status,
   work.device_number = device.number;
   work.label = label;
   work.failure = std::move(failure);
-  if (work.failure) device.commands.remember(work.id, status, work.failure);
+  if (work.failure) {
+    device.commands.remember(work.id, status, work.failure);
+    device.unseen_failures.add(work.failure);
+  }
   return Ref<Work>::adopt(&work);
 }
 
 void place(Work& work, std::span<Ordered* const> also_after) {
+  reserve(work, also_after.size());
   std::vector<Ordered*>& earlier = work.device->earlier;
   earlier.clear();
   const auto wait_for = [&](Ordered& other) { earlier.push_back(&other); };
@@ -128,11 +157,13 @@ void place(Work& work, std::span<Ordered* const> also_after) {
   wait_for_all(work, earlier);
 }
 
-void place(const Run& run, Ordered* last) {
+namespace {
+
+void place_groups(const Run& run, Ordered* last, Unarmed& unarmed, std::size_t& placed) {
   const ExecutablePlan& plan = run.plan;
   const std::vector<Position>& works = run.tracker.works();
   for (std::size_t g = 0; g < plan.groups.size(); ++g) take_group(run, g);
-  place_loans(run);
+  place_loans(run, unarmed);
   std::vector<Ordered*>& after = run.tracker.after;
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     const plan::Group& group = plan.plan.groups[g];
@@ -142,7 +173,10 @@ void place(const Run& run, Ordered* last) {
     }
     for (const std::size_t before : group.ordered_after) after.push_back(works[before].entry);
     if (last && group.after.empty()) after.push_back(last);
-    place(static_cast<Work&>(*works[g].entry), after);
+    auto& work = static_cast<Work&>(*works[g].entry);
+    place(work, after);
+    unarmed.add(work);
+    ++placed;
   }
   number(*run.barrier.device, run.barrier);
   after.clear();
@@ -153,10 +187,25 @@ void place(const Run& run, Ordered* last) {
   place(run.barrier, after);
 }
 
-void place_sequence(const Run& run, Ordered* last) {
+}  // namespace
+
+void place(const Run& run, Ordered* last, Unarmed& unarmed) {
+  std::size_t placed = 0;
+  try {
+    place_groups(run, last, unarmed, placed);
+  } catch (...) {
+    const std::vector<Position>& works = run.tracker.works();
+    for (std::size_t i = placed; i < works.size(); ++i) release(static_cast<Work*>(works[i].entry));
+    throw;
+  }
+  unarmed.dismiss();
+}
+
+void place_sequence(const Run& run, Ordered* last, Unarmed& unarmed) {
   DeviceState& device = *run.barrier.device;
   const ExecutablePlan& plan = run.plan;
-  Work& work = device.works.take(device);
+  Taken taken(device.works.take(device));
+  Work& work = *taken;
   number(device, work);
   work.kind = Work::Kind::kernel;
   work.label = plan.groups.front().label;
@@ -171,9 +220,11 @@ void place_sequence(const Run& run, Ordered* last) {
   run.tracker.loans.clear();
   follow(run, work);
   place(work, std::span(&last, last ? 1 : 0));
+  unarmed.add(taken.keep());
   number(device, run.barrier);
   Ordered* before = &work;
   place(run.barrier, std::span(&before, 1));
+  unarmed.dismiss();
 }
 
 void arm(DeviceState& device, Work& work, bool may_run_here) {

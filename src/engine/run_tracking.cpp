@@ -3,6 +3,7 @@
 #include "engine/device_state.hpp"
 #include "engine/execution.hpp"
 
+#include <new>
 #include <utility>
 
 namespace tessera::detail::engine {
@@ -15,7 +16,7 @@ std::unique_ptr<RunTracker> RunLog::take() {
   return run;
 }
 
-void RunLog::keep(std::unique_ptr<RunTracker> run) {
+void RunLog::keep(std::unique_ptr<RunTracker> run) noexcept {
   run->log_ = nullptr;                                  // it would keep this log alive
   std::shared_ptr<const plan::CompiledPlan> forgotten;  // destroyed after the lock is released
   const std::scoped_lock lock(mutex_);
@@ -23,7 +24,10 @@ void RunLog::keep(std::unique_ptr<RunTracker> run) {
   if (!run) return;
   forgotten = std::move(run->plan_);
   run->failure_ = nullptr;
-  free_.push_back(std::move(run));
+  try {
+    free_.push_back(std::move(run));
+  } catch (const std::bad_alloc&) {
+  }
 }
 
 void RunTracker::begin(std::shared_ptr<const plan::CompiledPlan> plan, std::uint64_t number) {
@@ -68,6 +72,11 @@ void RunTracker::started(const Work& work) noexcept {
   } else {
     for (Time& time : times_) time.start = now;
   }
+}
+
+void RunTracker::compiled(const Work& work, Clock::duration time) noexcept {
+  started(work);
+  times_[is_sequence_ ? 0 : work.part].compiling = time;
 }
 
 void RunTracker::queued(const Work&, std::uint64_t number) noexcept {

@@ -21,6 +21,7 @@ class RunTracker final : public Listener {
  public:
   struct Time {
     Clock::time_point start, end;  // start is 0 if it has not started
+    Clock::duration compiling{};   // before the start
   };
 
   void begin(std::shared_ptr<const plan::CompiledPlan> plan, std::uint64_t number);
@@ -48,6 +49,7 @@ class RunTracker final : public Listener {
   bool may_start(const Work& work) noexcept override;
   Errc stop_reason() const noexcept override;
   void started(const Work& work) noexcept override;
+  void compiled(const Work& work, Clock::duration time) noexcept override;
   void queued(const Work& work, std::uint64_t number) noexcept override;
   bool is_stopping() const noexcept override { return barrier_->is_asked_to_stop(); }
   Ref<Work> finished(const Work& work) noexcept override;
@@ -85,7 +87,7 @@ class RunLog {
   // An empty record, perhaps with the capacity of an earlier one.
   std::unique_ptr<RunTracker> take();
   // Makes this the last finished run.
-  void keep(std::unique_ptr<RunTracker> run);
+  void keep(std::unique_ptr<RunTracker> run) noexcept;
   // The number of the next run. Under the order lock.
   std::uint64_t next_number() noexcept { return ++count_; }
 

@@ -1,12 +1,17 @@
 #include "engine/stream_state.hpp"
 
 #include "core/text.hpp"
+#include "engine/compilation.hpp"
 #include "engine/execution.hpp"
+#include "engine/observe/nested_callbacks.hpp"
 #include "engine/run_tracking.hpp"
 #include "engine/schedule/timer.hpp"
+#include "engine/self_wait.hpp"
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
+#include <string>
 #include <vector>
 
 namespace tessera::detail::engine {
@@ -16,10 +21,21 @@ void release(StreamState* state) noexcept {
   if (state->refs.fetch_sub(1, std::memory_order_acq_rel) == 1) delete state;
 }
 
+namespace {
+
+// Throws if all of them wait for the calling thread.
+void expect_progress(const std::vector<Ref<Work>>& in_flight) {
+  const auto is_stuck = [](const Ref<Work>& work) { return !work->is_settled() && waits_for_self(*work); };
+  if (!in_flight.empty() && std::ranges::all_of(in_flight, is_stuck)) expect_no_self_wait(*in_flight.front());
+}
+
+}  // namespace
+
 bool StreamState::enter(Errc* refused) {
   if (!has_limit()) return true;
   std::unique_lock lock(mutex_);
   const auto has_capacity = [this] { return in_flight_ < options.max_in_flight; };
+  std::optional<BlockingScope> blocking;
   while (!has_capacity()) {
     switch (options.when_full) {
       case WhenFull::reject:
@@ -30,6 +46,14 @@ bool StreamState::enter(Errc* refused) {
         *refused = Errc::cancelled;
         return false;
       case WhenFull::block:
+        if (!blocking) {
+          const std::vector<Ref<Work>> in_flight(works_.begin(), works_.end());
+          lock.unlock();
+          expect_progress(in_flight);
+          blocking.emplace();
+          lock.lock();
+          break;
+        }
         if (!device->scheduler->must_help()) {
           left_.wait(lock, has_capacity);
           break;
@@ -107,8 +131,9 @@ void StreamState::check_deadlines(Clock::time_point time) {
     if (next != Clock::time_point::max()) watch_deadline(next);
   }
   for (const Ref<Work>& work : late) {
-    if (!cancel(*work, Errc::deadline_exceeded, too_late) && work->kind == Work::Kind::barrier) {
-      stop_run(*work, Errc::deadline_exceeded, too_late);
+    const std::string why = too_late(*device, work->deadline, options.deadline);
+    if (!cancel(*work, Errc::deadline_exceeded, why) && work->kind == Work::Kind::barrier) {
+      stop_run(*work, Errc::deadline_exceeded, why);
     }
   }
 }
@@ -142,7 +167,11 @@ void StreamState::synchronize() {
 
 core::FailurePtr enter(StreamState*& stream, std::string_view label, bool* is_dropped) {
   Errc refused{};
-  if (!stream || stream->enter(&refused)) return nullptr;
+  try {
+    if (!stream || stream->enter(&refused)) return nullptr;
+  } catch (const Error& error) {  // it would wait for itself
+    return error.failure();
+  }
   if (refused == Errc::stream_full) {
     return core::make_failure(refused, core::text("[", label, "] was rejected: its stream is full, with ",
                                                   stream->options.max_in_flight, " commands in flight"));

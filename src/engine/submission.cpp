@@ -6,13 +6,14 @@
 #include "engine/call.hpp"
 #include "engine/execution.hpp"
 #include "engine/observe/trace_record.hpp"
-#include "engine/own_call.hpp"
 #include "engine/placement.hpp"
 #include "engine/schedule/timer.hpp"
+#include "engine/self_wait.hpp"
 #include "engine/stream_state.hpp"
 
 #include <algorithm>
 #include <mutex>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -92,7 +93,7 @@ struct CommandSource {
 
   static const std::vector<DeviceState*>& lenders() { return no_lenders; }
   std::string_view label() const { return group.label; }
-  bool is_small() const { return group.cost <= plan::small_bytes && group.is_compiled(); }
+  bool is_small() const { return group.launch.cost <= plan::small_bytes && group.is_compiled(); }
   bool is_compiled() const { return true; }  // if it is small
   void bind(OrderLocks&) const {}
 
@@ -106,8 +107,9 @@ struct CommandSource {
     return use == 0 ? text("[", group.label, "] output") : text("[", group.label, "] input ", use - 1);
   }
   core::FailurePtr other_problem() const { return nullptr; }
-  Ref<Work> refuse(DeviceState& device, core::FailurePtr why) const {
-    return engine::refuse(device, group.label, Status::failed, std::move(why));
+  Ref<Work> refuse(DeviceState& device, core::FailurePtr why, bool poisons) const {
+    const std::span<Storage* const> outputs(group.outputs.data(), group.outputs.size());
+    return engine::refuse(device, group.label, std::move(why), poisons ? outputs : std::span<Storage* const>());
   }
 
   core::FailurePtr run_small(DeviceState& device, bool is_sound) const {
@@ -119,13 +121,14 @@ struct CommandSource {
 
   Work& place(DeviceState& device, StreamState* in, Ordered* last, const Found&, std::unique_ptr<TraceRecord> trace) {
     device.commands.next();
-    Work& work = take_work(device, group);
+    Taken taken = take_work(device, group);
+    Work& work = *taken;
     device.commands.add(work);
     work.launch.command = work.id;
     work.trace = std::move(trace);
     set_stream(work, in);
     engine::place(work, std::span(&last, last ? 1 : 0));
-    return work;
+    return taken.keep();
   }
   void arm(DeviceState& device, Work& work, bool may_run_here) const { engine::arm(device, work, may_run_here); }
 };
@@ -150,10 +153,14 @@ struct HostSource {
   }
   std::string name_of(std::size_t) const { return text("[", work.label, "] the buffer"); }
   core::FailurePtr other_problem() const { return nullptr; }
-  [[noreturn]] Ref<Work> refuse(DeviceState&, core::FailurePtr why) const { throw Error(std::move(why)); }
+  [[noreturn]] Ref<Work> refuse(DeviceState&, core::FailurePtr why, bool) const { throw Error(std::move(why)); }
 
   core::FailurePtr run_small(DeviceState&, bool is_sound) const {
-    if (!is_sound && !work.heals) throw Error(poisoned(name_of(0), *work.storage));
+    if (!is_sound && !work.heals) {
+      core::FailurePtr failure = poisoned(name_of(0), *work.storage);
+      core::set_seen(*failure);
+      throw Error(std::move(failure));
+    }
     work.function();
     if (work.heals) work.storage->poison = nullptr;
     return nullptr;
@@ -162,7 +169,8 @@ struct HostSource {
   std::int64_t bytes() const { return work.bytes; }
 
   Work& place(DeviceState& device, StreamState*, Ordered*, const Found&, std::unique_ptr<TraceRecord> trace) const {
-    Work& placed = take_host_work(device, work.label);
+    Taken taken = take_host_work(device, work.label);
+    Work& placed = *taken;
     // A partial write leaves some contents as they are, so these must be valid.
     if (work.storage && !work.heals) placed.inputs.push_back(work.storage);
     if (work.storage && work.writes) placed.outputs.push_back(work.storage);
@@ -172,7 +180,7 @@ struct HostSource {
     placed.cost = estimated_cost(work.bytes);
     placed.trace = std::move(trace);
     engine::place(placed);
-    return placed;
+    return taken.keep();
   }
   void arm(DeviceState& device, Work& placed, bool may_run_here) const { engine::arm(device, placed, may_run_here); }
 };
@@ -192,16 +200,13 @@ struct RunSource {
   PlanInstance* instance = nullptr;
   std::unique_ptr<RunTracker> timed = nullptr;
   RunTracker* tracker = nullptr;
+  Unarmed unarmed = {};
 
   const std::vector<DeviceState*>& lenders() const { return plan.lenders; }
   std::string_view label() const { return run_label; }
   bool is_small() const { return plan.is_small; }
-  bool is_compiled() const {
-    if (!instance->is_compiled) {
-      instance->is_compiled = std::ranges::all_of(instance->groups, &BoundGroup::is_compiled);
-    }
-    return instance->is_compiled;
-  }
+  // Asked each time: code that was not used for long may be unloaded, and must not be loaded under the order lock.
+  bool is_compiled() const { return std::ranges::all_of(instance->groups, &BoundGroup::is_compiled); }
   void bind(OrderLocks& order) {
     instance = &take_instance(device, plan, order);
     engine::bind(*run.variant, run.slots, *instance);
@@ -213,7 +218,7 @@ struct RunSource {
     for (std::size_t i = 0; i < uses.size(); ++i) look(*uses[i].storage, uses[i].writes, i);
   }
   std::string name_of(std::size_t use) const {
-    return text("[", run_label, "] ", plan.graph.buffers[plan.used[use]].name);
+    return text("[", run_label, "] ", core::shortened(plan.graph.buffers[plan.used[use]].name));
   }
   core::FailurePtr other_problem() const {
     for (const std::size_t g : plan.borrowing) {
@@ -224,8 +229,15 @@ struct RunSource {
     }
     return nullptr;
   }
-  Ref<Work> refuse(DeviceState&, core::FailurePtr why) const {
-    return engine::refuse(device, run_label, Status::failed, std::move(why));
+  Ref<Work> refuse(DeviceState&, core::FailurePtr why, bool poisons) const {
+    std::vector<Storage*> outputs;
+    if (poisons && instance) {
+      for (std::size_t i = 0; i < plan.used.size(); ++i) {
+        const bool is_own = plan.graph.buffers[plan.used[i]].kind == plan::GraphBuffer::Kind::temporary;
+        if (!is_own && instance->uses[i].writes) outputs.push_back(instance->uses[i].storage);
+      }
+    }
+    return engine::refuse(device, run_label, std::move(why), outputs);
   }
 
   std::unique_ptr<RunTracker> track(std::uint64_t number) const {
@@ -235,7 +247,10 @@ struct RunSource {
   }
   core::FailurePtr run_small(DeviceState&, bool is_sound) {
     const std::uint64_t number = run.log->next_number();
-    if (number % timed_one_in == 1) timed = track(number);
+    try {
+      if (number % timed_one_in == 1) timed = track(number);
+    } catch (const std::bad_alloc&) {  // then another one is timed
+    }
     core::FailurePtr failure = run_all_here(device, instance->groups, is_sound, timed.get());
     device.commands.next();
     return failure;
@@ -248,7 +263,8 @@ struct RunSource {
   std::int64_t bytes() const { return 0; }
 
   Work& place(DeviceState&, StreamState* in, Ordered* last, const Found& found, std::unique_ptr<TraceRecord> trace) {
-    Work& barrier = device.works.take(device);
+    Taken taken(device.works.take(device));
+    Work& barrier = *taken;
     barrier.kind = Work::Kind::barrier;
     barrier.label = run_label;
     barrier.launch.bytes = 0;
@@ -257,15 +273,16 @@ struct RunSource {
     // Separate items if each may have something to report: why it was refused, or when it ran.
     const bool is_sequence = device.queue && plan.is_all_kernels && found.is_idle && found.is_sound && !trace;
     barrier.trace = std::move(trace);
-    tracker = track(run.log->next_number()).release();  // the barrier owns it from now on
-    tracker->follow(barrier, is_sequence, run.log);
-    const Run placed{plan, *instance, *tracker, barrier};
+    std::unique_ptr<RunTracker> tracked = track(run.log->next_number());
+    tracked->follow(barrier, is_sequence, run.log);
+    const Run placed{plan, *instance, *tracked, barrier};
     if (is_sequence) {
-      place_sequence(placed, last);
+      place_sequence(placed, last, unarmed);
     } else {
-      engine::place(placed, last);
+      engine::place(placed, last, unarmed);
     }
-    return barrier;
+    tracker = tracked.release();  // the barrier owns it from now on
+    return taken.keep();
   }
   void arm(DeviceState&, Work& barrier, bool may_run_here) const { arm_run(device, *tracker, barrier, may_run_here); }
 };
@@ -298,7 +315,7 @@ core::FailurePtr refusal(const Source& source, const Found& found, bool waits) {
   core::FailurePtr own;
   if (waits && !found.is_idle) {
     source.each_use([&](const Storage& storage, bool writes, std::size_t) {
-      if (!own) own = wait_for_own_call(storage, writes, source.label());
+      if (!own) own = self_wait(storage, writes, source.label());
     });
   }
   return own;
@@ -313,7 +330,7 @@ Ref<Work> submit_as(DeviceState& device, Source source, Wants wants) {
   bool is_dropped = false;
   if (stream) {
     core::FailurePtr full = enter(stream, source.label(), &is_dropped);
-    if (full) return source.refuse(device, std::move(full));
+    if (full) return source.refuse(device, std::move(full), false);  // as its policy says: the old contents stay valid
   }
 
   // Check.
@@ -329,14 +346,19 @@ Ref<Work> submit_as(DeviceState& device, Source source, Wants wants) {
     source.bind(order);
     found = look(source);
     wrong = refusal(source, found, wants == Wants::end || !Source::is_command);
+    device.works.reserve_one();  // for a command that has finished
   } catch (const Error& error) {
     wrong = error.failure();
+  } catch (const std::bad_alloc&) {
+    wrong = core::out_of_memory();
   }
-  if (wrong) [[unlikely]] {
+  const auto refuse_it = [&] {
     if (order.owns_lock()) order.unlock();
     if (stream) stream->left_at_once();
-    return source.refuse(device, std::move(wrong));
-  }
+    return source.refuse(device, std::move(wrong), wants == Wants::command);
+  };
+  if (wrong) [[unlikely]]
+    return refuse_it();
   const bool in_order = stream && stream->options.in_order;
   Ordered* last = in_order ? stream->last.pending() : nullptr;
 
@@ -358,11 +380,22 @@ Ref<Work> submit_as(DeviceState& device, Source source, Wants wants) {
   }
 
   // Place and arm.
-  Work& work = source.place(device, stream, last, found, std::move(trace));
+  Work* placed = nullptr;
+  try {
+    placed = &source.place(device, stream, last, found, std::move(trace));
+  } catch (const std::bad_alloc&) {
+    wrong = core::out_of_memory();
+    return refuse_it();
+  }
+  Work& work = *placed;
   if (in_order) stream->last = {&work, work.serial()};
   order.unlock();
   Ref<Work> command(&work);
-  if (stream) stream->entered(work);
+  try {
+    if (stream) stream->entered(work);
+  } catch (const std::bad_alloc&) {
+    fail_early(work, core::out_of_memory());
+  }
   if (is_dropped) cancel(work, Errc::cancelled, dropped);
   source.arm(device, work, wants == Wants::end && may_run_here);
   return command;
@@ -381,30 +414,66 @@ Ref<Work> submit_run(DeviceState& device, const PlanRun& run, Wants wants) {
 
 Ref<Work> submit_call(DeviceState& device, const Call& call, Wants wants) {
   BoundGroup group;
-  prepare(device, call, group);
+  try {
+    prepare(device, call, group);
+  } catch (const std::bad_alloc&) {
+    core::throw_out_of_memory();
+  }
   return submit_as(device, CommandSource{group, call.stream}, wants);
 }
 
 }  // namespace
 
-Ref<Work> refuse(DeviceState& device, std::string_view label, Status status, core::FailurePtr failure) {
-  const std::unique_ptr<TraceRecord> trace = begin_trace_record();
-  Ref<Work> ended;
-  {
-    const std::scoped_lock lock(device.order);
-    device.commands.next();
-    ended = take_ended(device, label, status, std::move(failure));
+Ref<Work> refuse(DeviceState& device, std::string_view label, core::FailurePtr failure,
+                 std::span<Storage* const> outputs) {
+  std::unique_ptr<TraceRecord> trace = begin_trace_record();
+  std::unique_lock order(device.order);
+  device.commands.next();
+  std::vector<Storage*> busy;
+  for (Storage* output : outputs) {
+    if (output->device.get() != &device || output->is_freed.load(std::memory_order_relaxed)) continue;
+    if (output->hazards.can_write_now()) {
+      output->poison = failure;
+    } else {
+      busy.push_back(output);
+    }
   }
-  if (trace) trace_end(*trace, {device.number, ended->id, label, 0, status});
-  return ended;
+  if (busy.empty()) {
+    Ref<Work> ended = take_ended(device, label, Status::failed, std::move(failure));
+    order.unlock();
+    if (trace) trace_end(*trace, {device.number, ended->id, label, 0, Status::failed});
+    return ended;
+  }
+  // An item without work that has failed already, and still takes its turn.
+  Taken taken = take_host_work(device, label);
+  Work& work = *taken;
+  device.commands.add(work);
+  work.heals = true;
+  for (Storage* output : busy) work.outputs.push_back(output);
+  work.trace = std::move(trace);
+  place(work);
+  taken.keep();
+  order.unlock();
+  Ref<Work> command(&work);
+  fail_early(work, std::move(failure));
+  arm(device, work, false);
+  return command;
 }
 
 Ref<Work> submit(DeviceState& device, const Call& call) {
   BoundGroup group;
+  core::FailurePtr wrong;
   try {
     prepare(device, call, group);
   } catch (const Error& error) {
-    return refuse(device, group.label.empty() ? "unknown" : group.label, Status::failed, error.failure());
+    wrong = error.failure();
+  } catch (const std::bad_alloc&) {
+    wrong = core::out_of_memory();
+  }
+  if (wrong) [[unlikely]] {
+    Storage* output = call.output ? call.output->storage : nullptr;
+    return refuse(device, group.label.empty() ? "unknown" : group.label, std::move(wrong),
+                  std::span(&output, output ? 1 : 0));
   }
   return submit_as(device, CommandSource{group, call.stream}, Wants::command);
 }

@@ -30,7 +30,7 @@ struct Call {
   const kernels::Kernel* known = nullptr;     // the registered kernel
   const View* output = nullptr;               // null: an empty handle, which is refused
   std::span<const View* const> inputs{};      // likewise
-  kernels::Given params;
+  kernels::ParamsView params;
   StreamState* stream = nullptr;
   std::span<const std::int64_t> tile = {};  // the output's tile, if the caller chose it
 };
@@ -64,13 +64,16 @@ struct HostWork {
 void run_host(DeviceState& device, HostWork work);
 Ref<Work> submit_host(DeviceState& device, HostWork work);
 
-// Gives the host access to the memory: blocks until the buffer is free. Pass the result to unmap().
-Ref<Work> map(Storage& storage, bool writes);
+// Gives the host access to the memory: blocks until the buffer is free. Pass the result to unmap(). `holder` is the
+// object that will do so: see self_wait.hpp.
+Ref<Work> map(Storage& storage, bool writes, const void* holder);
 void unmap(Work& end) noexcept;
 // Returns the storage's memory to the pool when everything that uses it has finished; takes over a reference.
 void release_in_order(Storage& storage) noexcept;
 
-// A command that finished before it could start, because of `failure`.
-Ref<Work> refuse(DeviceState& device, std::string_view label, Status status, core::FailurePtr failure);
+// A command that has failed before it could start. It poisons its outputs in its turn, so that nobody takes their old
+// contents for its results; those that are freed, or belong to another device, are left out.
+Ref<Work> refuse(DeviceState& device, std::string_view label, core::FailurePtr failure,
+                 std::span<Storage* const> outputs = {});
 
 }  // namespace tessera::detail::engine

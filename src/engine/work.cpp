@@ -1,14 +1,19 @@
 #include "engine/work.hpp"
 
+#include "core/platform.hpp"
 #include "core/text.hpp"
 #include "engine/device_state.hpp"
 #include "engine/launch_sequence.hpp"
+#include "engine/observe/nested_callbacks.hpp"
 #include "engine/observe/trace_record.hpp"
 
 #include <algorithm>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
+#include <new>
 #include <thread>
+#include <utility>
 
 namespace tessera::detail::engine {
 
@@ -84,27 +89,32 @@ bool Work::settle(std::uint32_t flags) noexcept {
   return (before & observed) != 0;
 }
 
-namespace {
-
-thread_local int observer_depth = 0;  // nested calls of observers on this thread
-
-}  // namespace
-
-bool is_in_observer() noexcept { return observer_depth != 0; }
-
 void Work::notify() noexcept {
-  ParkingLot& parking = parking_lot(*this);
-  std::unique_lock lock(parking.mutex);
-  parking.woken.notify_all();
+  if (!wake() || defer_observers(*this)) return;
+  const ObserverScope scope;
+  call_observers();
+}
+
+void Work::call_observers() noexcept {
+  std::unique_lock lock(parking_lot(*this).mutex);
   // One at a time, and each is removed from the list before it is called: remove_observer relies on that.
   while (Observer* observer = observers) {
     observers = observer->next_;
     lock.unlock();
-    ++observer_depth;
     observer->command_finished(*this);
-    --observer_depth;
     lock.lock();
   }
+}
+
+void Work::call_or_defer(Observer& observer) noexcept {
+  {
+    const std::scoped_lock lock(parking_lot(*this).mutex);
+    observer.next_ = observers;
+    observers = &observer;
+  }
+  if (defer_observers(*this)) return;
+  const ObserverScope scope;
+  call_observers();
 }
 
 bool Work::wake() noexcept {
@@ -174,6 +184,7 @@ WorkPool& WorkPool::acquire() {
   if (retired.pools.empty()) return *new WorkPool();
   WorkPool* pool = retired.pools.back();
   retired.pools.pop_back();
+  pool->process_ = fork_count;
   return *pool;
 }
 
@@ -183,34 +194,121 @@ void WorkPool::retire(WorkPool& pool) {
   retired.pools.push_back(&pool);
 }
 
+namespace {
+
+constexpr std::size_t page_size = 4096;
+
+constexpr std::size_t in_pages(std::size_t bytes) { return (bytes + page_size - 1) / page_size * page_size; }
+
+}  // namespace
+
 void WorkPool::add_slab() {
-  slabs_.push_back({std::make_unique<Work[]>(slab_size)});
-  for (std::size_t i = 0; i < slab_size; ++i) {
-    Work& work = slabs_.back().works[i];
-    work.pool = this;
-    work.slab = slabs_.size() - 1;
-    work.next_free = free_;
-    free_ = &work;
+  std::size_t index = slabs_.size();
+  if (trimmed_slabs_.empty()) {
+    if (slabs_.size() == slabs_.capacity()) slabs_.reserve(2 * slabs_.size() + 16);
+    trimmed_slabs_.reserve(slabs_.capacity());  // so that trim() needs no memory for it
+    void* memory = ::operator new(in_pages(slab_size * sizeof(Work)), std::align_val_t(page_size));
+    slabs_.push_back({static_cast<Work*>(memory)});
+  } else {
+    index = trimmed_slabs_.back();
+    trimmed_slabs_.pop_back();
+    slabs_[index].is_trimmed = false;
   }
+  ++live_slabs_;
+  for (std::size_t i = 0; i < slab_size; ++i) {
+    auto* work = new (slabs_[index].works + i) Work();
+    work->pool = this;
+    work->slab = index;
+    work->next_free = free_;
+    free_ = work;
+  }
+}
+
+std::size_t WorkPool::trim(core::SpinLock& order, std::size_t keep) {
+  struct Count {
+    std::size_t free = 0;
+    Work* first = nullptr;
+  };
+  std::vector<Work*> lists;
+  std::vector<Count> counts;
+  {
+    const std::scoped_lock lock(order);
+    counts.resize(slabs_.size());
+    lists.swap(older_);
+    lists.push_back(std::exchange(free_, nullptr));
+    lists.push_back(returned_.exchange(nullptr, std::memory_order_acquire));
+  }
+  const auto for_each_free = [&](auto&& visit) {
+    for (Work* list : lists) {
+      while (list) visit(*std::exchange(list, list->next_free));
+    }
+  };
+  for_each_free([&](Work& work) {
+    Count& count = counts[work.slab];
+    ++count.free;
+    if (!count.first || &work < count.first) count.first = &work;
+  });
+
+  // What stays is linked anew; whole slabs beyond that are unlinked.
+  std::vector<std::size_t> unused;
+  std::size_t kept = 0;
+  for (std::size_t slab = 0; slab < counts.size(); ++slab) {
+    if (counts[slab].free == slab_size && kept >= keep) {
+      unused.push_back(slab);
+      counts[slab].free = 0;
+    }
+    kept += counts[slab].free;
+  }
+  Work* rest = nullptr;
+  for_each_free([&](Work& work) {
+    if (counts[work.slab].free != 0) work.next_free = std::exchange(rest, &work);
+  });
+  {
+    const std::scoped_lock lock(order);
+    for (const std::size_t slab : unused) slabs_[slab].is_trimmed = true;
+    if (rest) older_.push_back(rest);
+  }
+  constexpr std::size_t slab_bytes = in_pages(slab_size * sizeof(Work));
+  for (const std::size_t slab : unused) {
+    std::destroy_n(counts[slab].first, slab_size);
+    core::discard_pages(reinterpret_cast<std::byte*>(counts[slab].first), slab_bytes);
+  }
+  const std::scoped_lock lock(order);
+  for (const std::size_t slab : unused) trimmed_slabs_.push_back(slab);
+  live_slabs_ -= unused.size();
+  return unused.size() * slab_bytes;
 }
 
 Work& WorkPool::pop_free() {
   // Every so often, switch to the items that were returned meanwhile, which are still in the caches, instead of cycling
   // through the long list that thousands of commands in flight have left behind.
   constexpr std::size_t few = 16;
-  if ((!free_ || ++popped_ >= few) && returned_.load(std::memory_order_relaxed)) {
-    if (free_) older_.push_back(free_);
-    free_ = returned_.exchange(nullptr, std::memory_order_acquire);
+  if (!free_) {
+    refill();
+  } else if (++popped_ >= few && returned_.load(std::memory_order_relaxed)) {
+    if (older_.size() < older_.capacity()) {
+      older_.push_back(free_);
+      free_ = returned_.exchange(nullptr, std::memory_order_acquire);
+    }
     popped_ = 0;
-  } else if (!free_ && !older_.empty()) {
-    free_ = older_.back();
-    older_.pop_back();
   }
-  if (!free_) add_slab();
   Work& work = *free_;
   free_ = work.next_free;
   work.refs.store(1, std::memory_order_relaxed);
   return work;
+}
+
+void WorkPool::refill() {
+  popped_ = 0;
+  if (older_.capacity() == older_.size()) older_.reserve(2 * older_.size() + 64);
+  if (returned_.load(std::memory_order_relaxed)) {
+    free_ = returned_.exchange(nullptr, std::memory_order_acquire);
+  } else if (!older_.empty()) {
+    free_ = older_.back();
+    older_.pop_back();
+  } else {
+    add_slab();
+  }
 }
 
 Work& WorkPool::take(DeviceState& device) {
@@ -272,7 +370,7 @@ template <class Wants>
 std::vector<Ref<Work>> WorkPool::unfinished(Wants&& wants) {
   std::vector<Ref<Work>> found;
   for (Slab& slab : slabs_) {
-    if (!slab.may_be_pending) continue;
+    if (!slab.may_be_pending || slab.is_trimmed) continue;
     slab.may_be_pending = false;
     for (std::size_t i = 0; i < slab_size; ++i) {
       Work& work = slab.works[i];

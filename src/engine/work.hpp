@@ -31,6 +31,10 @@ struct TraceRecord;
 
 using Clock = std::chrono::steady_clock;
 
+// How often fork() was called between the first process and this one: a device's threads exist only in the process that
+// opened it.
+extern std::atomic<unsigned> fork_count;
+
 // Follows work items that belong together, such as the groups of a pipeline's run, and the barrier that ends them. Each
 // call comes from the thread that executes the item.
 class Listener {
@@ -40,6 +44,8 @@ class Listener {
   virtual bool may_start(const Work& work) noexcept = 0;
   virtual Errc stop_reason() const noexcept = 0;
   virtual void started(const Work& work) noexcept = 0;
+  // The code of an item that has started had to be compiled, which took this long. Its own work starts now.
+  virtual void compiled(const Work& work, Clock::duration time) noexcept = 0;
   // A device queue has taken the item, under this number.
   virtual void queued(const Work& work, std::uint64_t number) noexcept = 0;
   // Whether a running item should stop between two pieces.
@@ -105,8 +111,9 @@ struct alignas(64) Work final : Ordered {
   bool settle_early() noexcept;
   void leave_early() noexcept;
   bool is_early() const noexcept { return (state.load(std::memory_order_acquire) & early) != 0; }
-  // Wakes waiters and calls observers.
+  // Wakes waiters and calls observers, or defers that: see nested_callbacks.hpp.
   void notify() noexcept;
+  void call_observers() noexcept;
   // Only wakes waiters. True if there are observers, which the caller must see to.
   bool wake() noexcept;
   // False if it is settled already.
@@ -116,6 +123,8 @@ struct alignas(64) Work final : Ordered {
   // false if the observer has been called or is being called.
   bool add_observer(Observer& observer);
   bool remove_observer(Observer& observer);
+  // For an item that is settled already.
+  void call_or_defer(Observer& observer) noexcept;
   // Sleeps until it is settled; false on timeout.
   bool park(Clock::time_point until);
 
@@ -155,6 +164,9 @@ struct alignas(64) Work final : Ordered {
   Listener* listener = nullptr;
   std::size_t part = 0;  // its index among the listener's items
 
+  // For the end of a mapped view: the object that holds the view. See self_wait.hpp.
+  std::atomic<const void*> holder{nullptr};
+
   // On a device with a queue.
   std::atomic<std::uint64_t> queue_number{0};  // 0: not started
   std::unique_ptr<LaunchSequence> sequence;    // several launches, started together, instead of `launch`
@@ -186,19 +198,22 @@ struct alignas(64) Work final : Ordered {
   bool settle(std::uint32_t flags) noexcept;
 };
 
-// Whether this thread is inside an observer, that is, in user code.
-bool is_in_observer() noexcept;
-
-// The work items of one device. Their memory is never freed, even after the device: handles of its commands may outlive
-// it.
+// The work items of one device. Handles, hazards and edges point at items that may have been recycled, so their
+// addresses stay valid for ever, even after the device. Memory that is returned to the system reads as zeros there: an
+// item that was never used.
 class WorkPool {
  public:
-  static WorkPool& acquire();          // for a new device
+  static WorkPool& acquire();  // for a new device
+  bool is_own_process() const noexcept { return process_ == fork_count.load(std::memory_order_relaxed); }
   static void retire(WorkPool& pool);  // makes it available to the next device
 
   // An item with one reference, the engine's, which finish() drops; and a finished command with one reference, for its
   // handle. Under the order lock.
   Work& take(DeviceState& device);
+  // Afterwards one take_ended() cannot fail.
+  void reserve_one() {
+    if (!free_) refill();
+  }
   Work& take_ended(Status outcome);
   // Any thread.
   void give_back(Work& work) noexcept;
@@ -207,22 +222,33 @@ class WorkPool {
   // Under the order lock.
   std::vector<Ref<Work>> pending_commands();
   std::vector<Ref<Work>> early_works();
+  // Returns the memory of unused items to the system, except for about `keep` of them, and the number of bytes to the
+  // caller. Takes the order lock itself.
+  std::size_t trim(core::SpinLock& order, std::size_t keep);
+  // Whether so many items exist that trim() is worth its time. Under the order lock.
+  bool is_large() const noexcept { return live_slabs_ * slab_size >= many; }
+  static constexpr std::size_t many = 65'536;  // 60 MB
   // A reference to an item that may be returning to the pool: empty if it is.
   static Ref<Work> try_share(Work& work) noexcept;
 
  private:
   static constexpr std::size_t slab_size = 64;
   struct Slab {
-    std::unique_ptr<Work[]> works;
+    Work* works;                  // on pages of their own; never freed
     bool may_be_pending = false;  // an item was taken since all of them were last seen finished
+    bool is_trimmed = false;      // its memory is with the system: no item exists
   };
 
   Work& pop_free();
+  void refill();
   void add_slab();
   template <class Wants>
   std::vector<Ref<Work>> unfinished(Wants&& wants);
 
+  unsigned process_ = fork_count;  // the one that opened the device
   std::vector<Slab> slabs_;
+  std::vector<std::size_t> trimmed_slabs_;
+  std::size_t live_slabs_ = 0;
   Work* free_ = nullptr;      // a linked list
   std::size_t popped_ = 0;    // items taken from that list
   std::vector<Work*> older_;  // more such lists

@@ -55,7 +55,9 @@ struct RecordedCall {
   std::vector<Value> values;                // of all parameters
   std::vector<std::int64_t> tile;
 
-  kernels::Given given() const noexcept { return values.empty() ? kernels::Given(params) : kernels::Given(values); }
+  kernels::ParamsView given() const noexcept {
+    return values.empty() ? kernels::ParamsView(params) : kernels::ParamsView(values);
+  }
 };
 
 // The tile of a call: as given, derived from its grid, or empty. Throws if the grid does not fit the output.

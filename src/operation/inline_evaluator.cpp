@@ -74,7 +74,8 @@ void InlineEvaluator::run_any(const KernelInvocation& call) {
 
 void InlineEvaluator::start(const KernelInvocation& call, const BufferList& inputs, const Buffer& output,
                             std::span<const std::int64_t> tile) {
-  KernelCall kernel_call(inputs, output, call.params ? kernels::Given(*call.params) : kernels::Given(call.values),
+  KernelCall kernel_call(inputs, output,
+                         call.params ? kernels::ParamsView(*call.params) : kernels::ParamsView(call.values),
                          Access::get(options_.stream));
   command_ = engine::start(
       *device_, call.kernel ? kernel_call.of(*from_known(call.kernel), tile) : kernel_call.of(call.name, tile));

@@ -49,7 +49,7 @@ class InlineEvaluator final : public Evaluator {
   TensorHandle upload(const Shape&, DType, std::span<const std::byte>, std::shared_ptr<const void>) override {
     refuse();
   }
-  bool download(const TensorHandle&, std::span<std::byte>, OperationNode&) override { refuse(); }
+  bool download(const TensorHandle&, std::function<std::span<std::byte>()>, OperationNode&) override { refuse(); }
   void add_child(OperationNode&, NodePtr) override { refuse(); }
   void run_on_host_after_device(OperationNode&) override { refuse(); }
   void suspend(OperationNode&) override { refuse(); }

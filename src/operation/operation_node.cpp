@@ -2,6 +2,7 @@
 
 #include <tessera/detail/operation_evaluator.hpp>
 
+#include "core/per_thread.hpp"
 #include "core/pooled.hpp"
 
 #include <algorithm>
@@ -27,10 +28,7 @@ struct FreeNodes {
   };
   std::array<List, sizes> lists;
 
-  FreeNodes() { here = this; }
   ~FreeNodes() {
-    here = nullptr;
-    has_exited = true;
     for (List& list : lists) {
       while (list.first) ::operator delete(std::exchange(list.first, list.first->next));
     }
@@ -38,18 +36,10 @@ struct FreeNodes {
   // The list for nodes of this size; null for large nodes, or if the thread is exiting.
   static List* of(std::size_t size) {
     if (!core::pools_objects || size > step * sizes) return nullptr;
-    FreeNodes* mine = here ? here : create_here();
+    FreeNodes* mine = core::PerThread<FreeNodes>::here();
     return mine ? &mine->lists[(size - 1) / step] : nullptr;
   }
-  [[gnu::noinline]] static FreeNodes* create_here() {
-    if (has_exited) return nullptr;
-    thread_local FreeNodes made;
-    return &made;
-  }
   static constexpr std::size_t rounded(std::size_t size) { return (size + step - 1) / step * step; }
-
-  static inline thread_local FreeNodes* here = nullptr;
-  static inline thread_local bool has_exited = false;
 };
 
 }  // namespace

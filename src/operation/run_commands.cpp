@@ -58,7 +58,19 @@ void RunState::watch(const Ref<engine::Work>& command, bool is_foreign) {
     const std::scoped_lock lock(mutex_);
     commands_.remove(number);
   }
-  if (!is_foreign && command->failure) fail(std::make_exception_ptr(Error(command->failure)), number);
+  if (!is_foreign) fail_with(*command, number);
+}
+
+// Fails with a finished command, if that has failed. If the run was cancelled and has stopped the command, the run's
+// own reason counts: that may be a deadline.
+void RunState::fail_with(const engine::Work& command, std::uint64_t number) {
+  if (!command.failure) return;
+  core::set_seen(*command.failure);  // from here on it is the run's
+  if (command.failure->code == Errc::cancelled) {
+    const std::scoped_lock lock(mutex_);
+    if (stop_.cause) return;
+  }
+  fail(std::make_exception_ptr(Error(command.failure)), number);
 }
 
 // The node waits until all commands so far have finished.

@@ -24,15 +24,18 @@ TensorHandle RunState::upload(const Shape& shape, DType dtype, std::span<const s
   return {buffer, dtype};
 }
 
-bool RunState::download(const TensorHandle& tensor, std::span<std::byte> to, OperationNode& node) {
+bool RunState::download(const TensorHandle& tensor, std::function<std::span<std::byte>()> allocate,
+                        OperationNode& node) {
   flush();
   if (outcome_.failure || pressure_.is_starved) return false;
   const Buffer buffer = tensor.buffer();  // the node keeps it until it has its copy
   engine::Storage* storage = Access::get(buffer)->storage;
-  recorder_.submit_host(
-      {.label = "read", .storage = storage, .bytes = static_cast<std::int64_t>(to.size()), .function = [storage, to] {
-         storage->device->driver->download(to, storage->block.address);
-       }});
+  recorder_.submit_host({.label = "read",
+                         .storage = storage,
+                         .bytes = static_cast<std::int64_t>(Access::get(buffer)->bytes),
+                         .function = [storage, allocate = std::move(allocate)] {
+                           storage->device->driver->download(allocate(), storage->block.address);
+                         }});
   park(node, false);
   return true;
 }

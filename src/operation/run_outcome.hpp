@@ -15,6 +15,7 @@ struct RunOutcome {
   bool has_value = false;
   std::exception_ptr failure;
   std::atomic<bool> is_finished{false};
+  std::atomic<bool> is_seen{false};     // somebody has looked at the failure
   std::vector<RunObserver*> observers;  // guarded by the run's mutex
 
   bool is_decided() const noexcept { return has_value || failure; }
@@ -30,6 +31,7 @@ struct RunOutcome {
     failure = nullptr;
     failure_order_ = 0;
     is_finished.store(false, std::memory_order_relaxed);
+    is_seen.store(false, std::memory_order_relaxed);
   }
 
  private:

@@ -36,6 +36,7 @@ std::shared_ptr<RunState> RunState::create(NodePtr root, RunOptions options) {
   state->options_ = std::move(options);
   state->device_ = device_for(*state->root_, state->options_);
   return {state.release(), [](RunState* finished) {
+            finished->tell_unseen_failure();
             finished->reset();
             if (FreeList::here && FreeList::here->runs.size() < FreeList::max_runs) {
               FreeList::here->runs.emplace_back(finished);
@@ -43,6 +44,13 @@ std::shared_ptr<RunState> RunState::create(NodePtr root, RunOptions options) {
               delete finished;
             }
           }};
+}
+
+// The run was dropped without a look at how it ended.
+void RunState::tell_unseen_failure() noexcept {
+  if (!outcome_.failure || outcome_.is_seen.load(std::memory_order_relaxed)) return;
+  const Error error = error_of(outcome_.failure);
+  device_->unseen_failures.add(core::make_failure(error.code(), error.what()));
 }
 
 // Everything else is in its initial state when a run has finished.
@@ -182,9 +190,7 @@ void RunState::handle(RunEvent& event) {
     finished = commands_.remove(event.command);
   }
   changed_.notify_all();
-  if (!finished.is_foreign && finished.work->failure) {
-    fail(std::make_exception_ptr(Error(finished.work->failure)), finished.number);
-  }
+  if (!finished.is_foreign) fail_with(*finished.work, finished.number);
   unpark();
 }
 

@@ -53,7 +53,11 @@ class RunState final : public Evaluator, public std::enable_shared_from_this<Run
   void cancel_after(std::chrono::nanoseconds time);
   bool add_observer(RunObserver& observer);
   bool remove_observer(RunObserver& observer);
-  const std::exception_ptr& failure() const noexcept { return outcome_.failure; }
+  // Looks at the failure, which the device's next synchronize() throws otherwise.
+  const std::exception_ptr& failure() noexcept {
+    if (outcome_.failure) outcome_.is_seen.store(true, std::memory_order_relaxed);
+    return outcome_.failure;
+  }
   NodePtr& root() noexcept { return root_; }
 
   // Evaluator.
@@ -62,7 +66,8 @@ class RunState final : public Evaluator, public std::enable_shared_from_this<Run
   void run(const KernelInvocation& call) override { recorder_.add(call); }
   TensorHandle upload(const Shape& shape, DType dtype, std::span<const std::byte> bytes,
                       std::shared_ptr<const void> owner) override;
-  bool download(const TensorHandle& tensor, std::span<std::byte> to, OperationNode& node) override;
+  bool download(const TensorHandle& tensor, std::function<std::span<std::byte>()> allocate,
+                OperationNode& node) override;
   void add_child(OperationNode& parent, NodePtr child) override { stack_.push_new_child(parent, std::move(child)); }
   void run_on_host_after_device(OperationNode& node) override { park(node, true); }
   void suspend(OperationNode&) override { waiting_.suspend(); }
@@ -98,6 +103,7 @@ class RunState final : public Evaluator, public std::enable_shared_from_this<Run
   struct FreeList;
 
   RunState() = default;
+  void tell_unseen_failure() noexcept;
   void reset() noexcept;
 
   // Pumping (run_state.cpp, nested_runs.cpp). `is_caller`: on the thread that starts the run.
@@ -114,6 +120,7 @@ class RunState final : public Evaluator, public std::enable_shared_from_this<Run
   // Commands and host functions (run_commands.cpp).
   void flush();
   void watch(const Ref<engine::Work>& command, bool is_foreign);
+  void fail_with(const engine::Work& command, std::uint64_t number);
   void park(OperationNode& node, bool has_host_function);
   void unpark();
   OperationNode* start_host_functions(std::vector<OperationNode*>& nodes, bool is_caller);

@@ -1,6 +1,7 @@
 // Threads that wait for a run help with whatever it waits for.
 #include <tessera/error.hpp>
 
+#include "engine/observe/nested_callbacks.hpp"
 #include "engine/schedule/scheduler.hpp"
 #include "engine/submission.hpp"
 #include "operation/run_state.hpp"
@@ -114,6 +115,8 @@ bool RunState::wait_for_change(engine::Clock::time_point until, bool is_polling,
 
 bool RunState::wait(engine::Clock::time_point until) {
   pump_deferred_runs();
+  if (is_finished()) return true;
+  const engine::BlockingScope blocking;
   while (!is_finished()) {
     std::uint64_t inner_version = 0, awaits_version = 0;
     {

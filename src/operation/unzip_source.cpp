@@ -27,15 +27,17 @@ engine::DeviceState* UnzipSource::device() const noexcept { return root_->device
 std::uint32_t UnzipSource::depth() const noexcept { return root_->depth() + 1; }
 
 std::unique_lock<std::mutex> UnzipSource::join(Evaluator& evaluator, OperationNode& part,
-                                               const std::shared_ptr<UnzipSource>& self) {
+                                               const std::shared_ptr<UnzipSource>& self, bool& is_unused) {
   auto& run = static_cast<RunState&>(evaluator);
   std::unique_lock lock(mutex_);
   if (state_ == State::fresh) {
     lock.unlock();
-    if (claim(run, part, self)) return {};
+    if (claim(run, part, self, is_unused)) return {};
     lock.lock();
   }
   const bool is_producer = producer_.get() == &run;
+  if (producer_ && !is_producer) add_user(std::static_pointer_cast<RunState>(run.share()));
+  if (std::exchange(is_unused, false)) remove_unused();
   if (state_ == State::failed) std::rethrow_exception(failure_);
   if (state_ == State::ready) {
     if (is_producer || !producer_) return lock;
@@ -56,9 +58,7 @@ std::unique_lock<std::mutex> UnzipSource::join(Evaluator& evaluator, OperationNo
   // The producer is computing the value.
   waiting_.push_back({nullptr, &part});
   if (is_producer) return {};
-  const auto user = std::static_pointer_cast<RunState>(run.share());
-  waiting_.back().run = user;
-  users_.emplace_back(user);
+  waiting_.back().run = std::static_pointer_cast<RunState>(run.share());
   run.suspend(part);
   lock.unlock();
   run.waits_for(self);
@@ -66,7 +66,7 @@ std::unique_lock<std::mutex> UnzipSource::join(Evaluator& evaluator, OperationNo
 }
 
 // This run becomes the producer, unless another one was faster. A cancelled run leaves that to others.
-bool UnzipSource::claim(RunState& run, OperationNode& part, const std::shared_ptr<UnzipSource>& self) {
+bool UnzipSource::claim(RunState& run, OperationNode& part, const std::shared_ptr<UnzipSource>& self, bool& is_unused) {
   bool is_prepared = false, is_again = false;
   {
     const std::scoped_lock lock(run.mutex_, mutex_);
@@ -78,9 +78,18 @@ bool UnzipSource::claim(RunState& run, OperationNode& part, const std::shared_pt
     producer_ = std::static_pointer_cast<RunState>(run.share());
     waiting_.push_back({nullptr, &part});
     run.begin_source(self, *root_);
+    if (std::exchange(is_unused, false)) remove_unused();
   }
   if (!is_prepared) prepare(is_again);
   return true;
+}
+
+// Under the lock. A part may join more than once.
+void UnzipSource::add_user(const std::shared_ptr<RunState>& run) {
+  const auto is_run = [&](const std::weak_ptr<RunState>& one) {
+    return !one.owner_before(run) && !run.owner_before(one);
+  };
+  if (std::ranges::none_of(users_, is_run)) users_.emplace_back(run);
 }
 
 void UnzipSource::prepare(bool is_again) {

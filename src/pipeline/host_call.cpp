@@ -2,7 +2,7 @@
 #include <tessera/error.hpp>
 
 #include "core/text.hpp"
-#include "engine/own_call.hpp"
+#include "engine/self_wait.hpp"
 #include "pipeline/pipeline_state.hpp"
 
 #include <algorithm>

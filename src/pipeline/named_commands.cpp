@@ -39,8 +39,7 @@ std::shared_ptr<PipelineState> find_command(engine::DeviceState& device, std::st
   std::vector<std::string_view> names;
   names.reserve(commands->pipelines.size());
   for (const auto& command : commands->pipelines) names.push_back(command.first);
-  throw Error(Errc::unknown_command,
-              text("there is no command '", name.substr(0, 64), "'", core::suggestion(name, names)));
+  throw Error(Errc::unknown_command, text("there is no command ", core::quoted(name), core::suggestion(name, names)));
 }
 
 }  // namespace
@@ -66,7 +65,7 @@ Command Device::submit(std::string_view command, const Bindings& bindings) const
   try {
     return Access::make<Command>(find_command(*ref_, command)->submit(bindings, nullptr));
   } catch (const Error& error) {
-    return Access::make<Command>(engine::refuse(*ref_, engine::run_label, Status::failed, error.failure()));
+    return Access::make<Command>(engine::refuse(*ref_, engine::run_label, error.failure()));
   }
 }
 

@@ -8,7 +8,6 @@
 #include "pipeline/pipeline_state.hpp"
 #include "plan/plan.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace tessera {
@@ -40,27 +39,33 @@ std::unique_ptr<PipelineState> PipelineState::clone() {
   const std::scoped_lock lock(mutex);
   copy->stages = stages;
   copy->placeholders = placeholders;
+  copy->temporaries = temporaries;
   copy->params = params;
+  copy->slot_names = slot_names;
+  copy->param_indices = param_indices;
   return copy;
 }
 
 void PipelineState::compile() {
   device->expect_own_process();
   const std::shared_ptr<const PlanVariant> made = variant();
-  for (const plan::CompiledGroup& group : made->plan->groups) {
-    if (!group.launch.executable) continue;
-    const core::FailurePtr failure = engine::prepare_launch(*device->driver, group.launch, group.label, group.context);
-    if (failure) throw Error(failure);
-  }
+  if (const core::FailurePtr failure = engine::compile_all(*device, made->plan->groups)) throw Error(failure);
 }
 
 Buffer PipelineState::add_placeholder(GraphBuffer::Kind kind, std::string name, const Shape& shape, DType dtype) {
   shape.size_bytes(dtype);  // throws if it does not fit
-  std::string what = kind == GraphBuffer::Kind::slot ? text("the slot '", name, "' of a pipeline")
+  std::string what = kind == GraphBuffer::Kind::slot ? text("the slot ", core::quoted(name), " of a pipeline")
                                                      : std::string("a temporary of a pipeline");
   Buffer handle =
       Access::make<Buffer>(Ref<View>::adopt(new View(*new Storage(*device, std::move(what)), shape, dtype)));
   placeholders.push_back({handle, kind, std::move(name)});
+  try {
+    if (kind == GraphBuffer::Kind::slot) slot_names.insert(placeholders.back().name);
+  } catch (...) {
+    placeholders.pop_back();
+    throw;
+  }
+  if (kind == GraphBuffer::Kind::temporary) ++temporaries;
   variants.clear();
   return handle;
 }
@@ -77,15 +82,13 @@ std::vector<Buffer> to_vector(const BufferList& list) {
 }
 
 // Refuses a name that a slot or parameter has already; param() may redefine a parameter. Under the mutex.
-void expect_free_name(const PipelineState& pipeline, std::string_view call, std::string_view name, bool for_param) {
+void expect_free_name(const PipelineState& pipeline, std::string_view call, const std::string& name, bool for_param) {
   if (name.empty()) throw Error(Errc::invalid_argument, text("[", call, "] needs a name"));
-  const bool is_slot = std::ranges::any_of(pipeline.placeholders, [&](const PipelineState::Placeholder& placeholder) {
-    return placeholder.kind == GraphBuffer::Kind::slot && placeholder.name == name;
-  });
-  const bool is_param = std::ranges::find(pipeline.params, name, &Param::name) != pipeline.params.end();
+  const bool is_slot = pipeline.slot_names.contains(name);
+  const bool is_param = pipeline.param_indices.contains(name);
   if (!is_slot && (!is_param || for_param)) return;
   throw Error(Errc::invalid_argument,
-              text("[", call, "] the pipeline already has a ", is_slot ? "slot" : "parameter", " '", name, "'"));
+              text("[", call, "] the pipeline already has a ", is_slot ? "slot " : "parameter ", core::quoted(name)));
 }
 
 engine::StreamState* stream_of(const Stream& stream, std::string_view call) {
@@ -104,6 +107,7 @@ Pipeline::~Pipeline() = default;
 
 PipelineState& Pipeline::state(std::string_view call) const {
   if (!state_) throw Error(Errc::invalid_argument, text("[", call, "] on a pipeline that was moved from"));
+  state_->device->expect_own_process();
   return *state_;
 }
 
@@ -116,6 +120,10 @@ Pipeline& Pipeline::add(Stage stage) {
   if (stage.op > StageOp::call) {
     throw Error(Errc::invalid_argument,
                 text("there is no stage operation with the number ", static_cast<unsigned>(stage.op)));
+  }
+  if (stage.op == StageOp::call && !stage.function) {
+    throw Error(Errc::invalid_argument,
+                text("[", stage.kernel.empty() ? "call" : core::shortened(stage.kernel), "] its function is empty"));
   }
   const std::scoped_lock lock(pipeline.mutex);
   pipeline.stages.push_back(std::move(stage));
@@ -155,27 +163,32 @@ Pipeline& Pipeline::call(std::string_view name, HostFunction function, const Buf
 Buffer Pipeline::temporary(const Shape& shape, DType dtype) {
   PipelineState& pipeline = state("temporary");
   const std::scoped_lock lock(pipeline.mutex);
-  const auto number =
-      std::ranges::count(pipeline.placeholders, GraphBuffer::Kind::temporary, &PipelineState::Placeholder::kind);
-  return pipeline.add_placeholder(GraphBuffer::Kind::temporary, text("temporary ", number), shape, dtype);
+  return pipeline.add_placeholder(GraphBuffer::Kind::temporary, text("temporary ", pipeline.temporaries), shape, dtype);
 }
 
 Buffer Pipeline::slot(std::string_view name, const Shape& shape, DType dtype) {
   PipelineState& pipeline = state("slot");
+  std::string own_name(name);
   const std::scoped_lock lock(pipeline.mutex);
-  expect_free_name(pipeline, "slot", name, false);
-  return pipeline.add_placeholder(GraphBuffer::Kind::slot, std::string(name), shape, dtype);
+  expect_free_name(pipeline, "slot", own_name, false);
+  return pipeline.add_placeholder(GraphBuffer::Kind::slot, std::move(own_name), shape, dtype);
 }
 
 Value Pipeline::param(std::string_view name, Value default_value) {
   PipelineState& pipeline = state("param");
+  const std::string own_name(name);
   const std::scoped_lock lock(pipeline.mutex);
-  expect_free_name(pipeline, "param", name, true);
-  const auto found = std::ranges::find(pipeline.params, name, &Param::name);
-  if (found != pipeline.params.end()) {
-    found->value = std::move(default_value);
+  expect_free_name(pipeline, "param", own_name, true);
+  if (const auto found = pipeline.param_indices.find(own_name); found != pipeline.param_indices.end()) {
+    pipeline.params[found->second].value = std::move(default_value);
   } else {
     pipeline.params.emplace_back(name, std::move(default_value));
+    try {
+      pipeline.param_indices.emplace(own_name, pipeline.params.size() - 1);
+    } catch (...) {
+      pipeline.params.pop_back();
+      throw;
+    }
   }
   pipeline.variants.clear();
   return Value::parameter(name);
@@ -195,7 +208,10 @@ std::size_t Pipeline::stage_count() const {
 
 void Pipeline::compile() { state("compile").compile(); }
 
-std::vector<std::string> Pipeline::warnings() { return state("warnings").variant()->plan->warnings; }
+std::vector<std::string> Pipeline::warnings() {
+  state("warnings").compile();
+  return state("warnings").variant()->plan->warnings;
+}
 
 void Pipeline::run(const Bindings& bindings) { state("run").run(bindings, nullptr); }
 void Pipeline::run(const Bindings& bindings, const Stream& stream) {
@@ -209,11 +225,13 @@ Command Pipeline::submit(const Bindings& bindings, const Stream& stream) {
 }
 
 std::string Pipeline::explain() {
+  state("explain").compile();
   const auto variant = state("explain").variant();
   return plan::explain(variant->plan->graph, variant->plan->plan, variant->plan->warnings);
 }
 
 std::string Pipeline::to_dot() {
+  state("to_dot").compile();
   const auto variant = state("to_dot").variant();
   return plan::to_dot(variant->plan->graph, variant->plan->plan);
 }
@@ -263,8 +281,8 @@ RunTimes Pipeline::last_run() const {
       const engine::RunTracker::Time& time = run.times()[g];
       if (time.start == engine::Clock::time_point()) continue;
       for (const std::size_t stage : run.plan().plan.groups[g].stages) {
-        times.stages.push_back(
-            {stage, run.plan().graph.stages[stage].label, g, time.start - run.begin_time(), time.end - time.start});
+        times.stages.push_back({stage, run.plan().graph.stages[stage].label, g, time.start - run.begin_time(),
+                                time.end - time.start, time.compiling});
       }
     }
   });

@@ -11,6 +11,8 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace tessera::detail::pipeline {
@@ -66,7 +68,11 @@ struct PipelineState {
   std::mutex mutex;  // guards everything below but the log
   std::vector<Stage> stages;
   std::vector<Placeholder> placeholders;
+  std::size_t temporaries = 0;  // how many of the placeholders
   std::vector<Param> params;
+  // Names that are taken: of slots, and of parameters with their index in `params`.
+  std::unordered_set<std::string> slot_names;
+  std::unordered_map<std::string, std::size_t> param_indices;
   std::vector<std::shared_ptr<const PlanVariant>> variants;  // the most recently used comes last
   const std::shared_ptr<engine::RunLog> log = std::make_shared<engine::RunLog>();
 
@@ -86,6 +92,7 @@ struct PipelineState {
   // Pipeline's run and submit (run.cpp).
   void run(const Bindings& bindings, StreamState* stream);
   Ref<Work> submit(const Bindings& bindings, StreamState* stream);
+  std::vector<Buffer> outputs(const Bindings& bindings);
 };
 
 }  // namespace tessera::detail::pipeline

@@ -30,6 +30,9 @@ using plan::Use;
 
 // Builds the graph, stage by stage.
 class GraphMaker {
+  // A call's name is part of its messages, and may be any text.
+  static constexpr std::size_t longest_label = 256;
+
  public:
   GraphMaker(const PipelineState& pipeline, std::vector<Buffer>& buffers, std::vector<Problem>& problems)
       : device_(*pipeline.device), buffers_(buffers), problems_(problems) {
@@ -51,7 +54,6 @@ class GraphMaker {
     if (stage.op == StageOp::barrier) return;
     if (const Buffer* borrowed = borrowed_of(stage, device_)) return add_copy_between(stage, *borrowed, made);
     if (stage.op == StageOp::run_kernel || stage.op == StageOp::copy_buffer) set_kernel(stage, made);
-    if (is_call && !stage.function) problem(Errc::invalid_argument, "its function is empty");
     for (std::size_t i = 0; i < stage.inputs.size(); ++i) add_use(stage.inputs[i], text("input ", i), made.inputs);
     if (!is_call || stage.output) add_use(stage.output, "output", made.outputs);
     for (std::size_t i = 0; is_call && i < stage.outputs.size(); ++i) {
@@ -65,7 +67,7 @@ class GraphMaker {
   static std::string label_of(const Stage& stage) {
     if (stage.op == StageOp::copy_buffer) return "copy";
     if (stage.op == StageOp::barrier) return "barrier";
-    if (stage.op == StageOp::call) return stage.kernel.empty() ? "call" : stage.kernel;
+    if (stage.op == StageOp::call) return stage.kernel.empty() ? "call" : core::shortened(stage.kernel, longest_label);
     return stage.tile_kernel ? kernels::of(*stage.tile_kernel).name : stage.kernel;
   }
 

@@ -5,6 +5,9 @@
 #include "engine/submission.hpp"
 #include "pipeline/pipeline_state.hpp"
 
+#include <algorithm>
+#include <vector>
+
 namespace tessera::detail::pipeline {
 
 namespace {
@@ -41,12 +44,38 @@ void PipelineState::run(const Bindings& bindings, StreamState* stream) {
   engine::run(*device, request.of(*this, stream));
 }
 
+// What the stages write, as far as it can be told of a pipeline or bindings that are wrong.
+std::vector<Buffer> PipelineState::outputs(const Bindings& bindings) {
+  std::vector<Buffer> found;
+  const auto add = [&](const Buffer& buffer) {
+    if (buffer) found.push_back(buffer);
+  };
+  const std::scoped_lock lock(mutex);
+  for (const Stage& stage : stages) {
+    add(stage.output);
+    for (const Buffer& output : stage.outputs) add(output);
+  }
+  for (Buffer& buffer : found) {
+    const auto is_it = [&](const Placeholder& one) { return one.handle == buffer; };
+    const auto slot = std::ranges::find_if(placeholders, is_it);
+    if (slot == placeholders.end()) continue;
+    for (std::size_t i = 0; i < bindings.size(); ++i) {
+      if (bindings[i].name == slot->name && bindings[i].buffer) buffer = bindings[i].buffer;
+    }
+  }
+  return found;
+}
+
 Ref<Work> PipelineState::submit(const Bindings& bindings, StreamState* stream) {
   try {
     const Request request = checked(*this, bindings, stream);
     return engine::submit(*device, request.of(*this, stream));
   } catch (const Error& error) {
-    return engine::refuse(*device, engine::run_label, Status::failed, error.failure());
+    const std::vector<Buffer> written = outputs(bindings);
+    std::vector<engine::Storage*> storages;
+    storages.reserve(written.size());
+    for (const Buffer& buffer : written) storages.push_back(Access::get(buffer)->storage);
+    return engine::refuse(*device, engine::run_label, error.failure(), storages);
   }
 }
 

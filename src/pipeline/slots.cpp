@@ -5,6 +5,7 @@
 #include "pipeline/pipeline_state.hpp"
 
 #include <algorithm>
+#include <span>
 
 namespace tessera::detail::pipeline {
 
@@ -13,7 +14,7 @@ using core::text;
 namespace {
 
 Storage& checked_slot(const DeviceState& device, const plan::GraphBuffer& slot, const Binding& binding) {
-  const auto what = [&] { return text("the buffer for the slot '", slot.name, "'"); };
+  const auto what = [&] { return text("the buffer for the slot ", core::quoted(slot.name)); };
   const View* view = Access::get(binding.buffer);
   if (!view) throw Error(Errc::invalid_argument, what() + " is an empty handle");
   Storage& storage = *view->storage;
@@ -34,8 +35,9 @@ void check_different(const ExecutablePlan& plan, const BoundSlots& slots, std::s
   const std::size_t slot = plan.slots[index];
   const auto check = [&](std::size_t other, const Storage* storage) {
     if (storage != slots[index] || !(plan.is_written[slot] || plan.is_written[other])) return;
-    throw Error(Errc::invalid_argument, text("the buffer for the slot '", plan.graph.buffers[slot].name, "' is also ",
-                                             plan.graph.buffers[other].name, ", and the pipeline writes it"));
+    throw Error(Errc::invalid_argument,
+                text("the buffer for the slot ", core::quoted(plan.graph.buffers[slot].name), " is also ",
+                     core::shortened(plan.graph.buffers[other].name), ", and the pipeline writes it"));
   };
   for (std::size_t i = 0; i < index; ++i) check(plan.slots[i], slots[i]);
   for (const std::size_t buffer : plan.used) {
@@ -59,8 +61,8 @@ void find_slots(const DeviceState& device, const ExecutablePlan& plan, const Bin
         slots[slots.size() - 1] = &checked_slot(device, slot, *bound);
         check_different(plan, slots, slots.size() - 1);
       } else if (std::ranges::binary_search(plan.used, number)) {
-        throw Error(Errc::invalid_argument, text("the slot '", slot.name, "', ", to_string(slot.dtype, slot.shape),
-                                                 ", has no buffer in this run"));
+        throw Error(Errc::invalid_argument, text("the slot ", core::quoted(slot.name), ", ",
+                                                 to_string(slot.dtype, slot.shape), ", has no buffer in this run"));
       }
     } catch (const Error& error) {
       problems.push_back({error.code(), error.what()});
@@ -71,7 +73,10 @@ void find_slots(const DeviceState& device, const ExecutablePlan& plan, const Bin
 void throw_problems(const std::vector<BindingProblem>& problems) {
   if (problems.size() == 1) throw Error(problems.front().code, text("pipeline: ", problems.front().what));
   std::string message = text("pipeline: ", problems.size(), " problems:");
-  for (const BindingProblem& problem : problems) message += text("\n  ", problem.what);
+  for (const BindingProblem& problem : std::span(problems).first(std::min(problems.size(), plan::most_listed))) {
+    message += text("\n  ", problem.what);
+  }
+  if (problems.size() > plan::most_listed) message += text("\n  and ", problems.size() - plan::most_listed, " more");
   throw Error(problems.front().code, message);
 }
 

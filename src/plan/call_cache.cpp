@@ -5,6 +5,7 @@
 #include "compile/compile.hpp"
 #include "core/text.hpp"
 #include "ir/analysis.hpp"
+#include "ir/cost.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -57,7 +58,9 @@ class Key {
 
 void add(Key& key, const Argument& argument) {
   key.add(argument.is_given ? 1 : 0);
-  if (argument.value->is_string() || argument.value->is_list()) {
+  if (argument.value->is_string()) {
+    key.add(argument.value->string());
+  } else if (argument.value->is_list()) {
     key.add(to_string(*argument.value));
   } else {
     key.add(argument.integer);
@@ -107,6 +110,15 @@ void check_same_extents(const Call& call, const std::vector<Shape>& shapes,
                 text(kernels::describe_input(call, input), " must broadcast to ",
                      to_string(call.output.dtype, shapes[0]), ", got ", to_string(call.inputs[input].dtype, shape)));
   }
+}
+
+std::int64_t bytes_of(const Call& call) {
+  const auto bytes = [](const Operand& operand) {
+    return static_cast<std::int64_t>(operand.shape->size_bytes(operand.dtype));
+  };
+  std::int64_t sum = bytes(call.output);
+  for (const Operand& input : call.inputs) sum += bytes(input);
+  return sum;
 }
 
 std::vector<std::int64_t> flat(const std::vector<Shape>& shapes) {
@@ -163,7 +175,7 @@ void CallCache::set_ready(const Kernel& kernel, DType dtype, Ready entry) {
 }
 
 const CallProgram& CallCache::resolve(const Kernel& kernel, std::span<const Operand> operands,
-                                      const kernels::Given& params, driver::Launch& launch,
+                                      const kernels::ParamsView& params, driver::Launch& launch,
                                       std::span<const std::int64_t> tile) {
   kernel.check_count(operands.size() - 1);
   if (!tile.empty()) kernels::check_tile(kernel, operands[0], tile);
@@ -178,6 +190,7 @@ const CallProgram& CallCache::resolve(const Kernel& kernel, std::span<const Oper
       for (const Ready::Scalar& scalar : entry->scalars) {
         launch.scalars.push_back(kernels::scalar_bits(scalar.dtype, arguments[scalar.param]));
       }
+      launch.cost = launch.bytes * entry->weight;
       return *entry->program;
     }
   }
@@ -202,16 +215,17 @@ const CallProgram& CallCache::resolve_known(const Call& call, driver::Launch& la
   launch.executable = known->program->executable;
   for (std::int64_t dim : known->dims) launch.dims.push_back(dim);
   for (std::uint64_t bits : known->scalars) launch.scalars.push_back(bits);
+  launch.cost = known->cost;
   return *known->program;
 }
 
 std::shared_ptr<const CallCache::Known> CallCache::plan(const Call& call) {
   Lowering lowering = call.kernel.lower(call);
-  if (!call.tile.empty() && lowering.is_unknown && program_of(call, lowering).sees_tiles) {
+  if (!call.tile.empty() && lowering.is_user_code && program_of(call, lowering).sees_tiles) {
     lowering.tile.assign(call.tile.begin(), call.tile.end());
   }
   if (!lowering.tile.empty())
-    lowering.is_pointwise = lowering.is_unknown = false;  // the caller's tiles have the call's axes
+    lowering.is_pointwise = lowering.is_user_code = false;  // the caller's tiles have the call's axes
   if (lowering.is_pointwise) kernels::merge_axes(lowering.shapes);
   const CallProgram& program = program_of(call, lowering);
   check_same_extents(call, lowering.shapes, program.same_extents);
@@ -221,6 +235,7 @@ std::shared_ptr<const CallCache::Known> CallCache::plan(const Call& call) {
   auto known = std::make_shared<Known>();
   known->program = &program;
   known->dims = flat(lowering.shapes);
+  known->cost = ir::cost(program.program, known->dims, bytes_of(call));
   for (const Lowering::Scalar& scalar : lowering.scalars) known->scalars.push_back(scalar.bits());
   return known;
 }
@@ -252,12 +267,12 @@ std::unique_ptr<CallProgram> CallCache::make_program(const Call& call, const Low
   made->same_extents = program.same_extents;
   made->sees_tiles = compile::sees_tiles(program);
   check_same_extents(call, lowering.shapes, made->same_extents);
-  if (lowering.is_unknown) program = merged(call, lowering, std::move(program), &made->is_merged);
-  made->weight = ir::weight(program);
+  if (lowering.is_user_code) program = merged(call, lowering, std::move(program), &made->is_merged);
   for (std::size_t i = 0; i < call.inputs.size() && i < 64; ++i) {
     if (ir::reads_in_place(program, static_cast<int>(i) + 1)) made->in_place |= std::uint64_t{1} << i;
   }
   made->executable = &driver_.compile(program);
+  made->program = std::move(program);
   return made;
 }
 
@@ -270,7 +285,14 @@ void CallCache::note_ready(const Call& call, const Lowering& lowering, const Cal
   }
   Ready entry;
   entry.program = &program;
-  if (lowering.is_unknown) entry.rank = output.shape->rank();
+  // All operands are alike, so the cost grows with their size: of any size, it is this much a byte.
+  constexpr std::int64_t elements = 1024;
+  const std::vector<std::int64_t> dims(program.program.buffers.size(), elements);
+  const auto bytes = elements * static_cast<std::int64_t>(dims.size() * size_of(output.dtype));
+  const std::int64_t cost = ir::cost(program.program, dims, bytes);
+  if (cost == ir::unlimited) return;
+  entry.weight = (cost + bytes - 1) / bytes;
+  if (lowering.is_user_code) entry.rank = output.shape->rank();
   for (const Lowering::Scalar& scalar : lowering.scalars) {
     const auto spec = std::ranges::find(call.kernel.params, scalar.name, &kernels::ParamSpec::name);
     if (spec == call.kernel.params.end()) return;

@@ -20,7 +20,7 @@ namespace tessera::plan {
 // One program of a kernel on a device. Calls share it unless they differ in something that is compiled into it.
 struct CallProgram {
   const driver::Executable* executable = nullptr;
-  std::int64_t weight = 1;                   // see ir::weight
+  ir::Program program;
   std::uint64_t in_place = 0;                // bit i: input i may be the same buffer as the output
   bool is_merged = false;                    // it uses merged axes
   bool sees_tiles = false;                   // its results may depend on the tiles
@@ -41,16 +41,17 @@ class CallCache {
   CallCache(const CallCache&) = delete;
   CallCache& operator=(const CallCache&) = delete;
 
-  // Checks a call (the output is the first operand) and sets the launch's executable, extents and scalars. Throws an
-  // Error that names the culprit. `tile` is the tile that the caller chose, if any.
+  // Checks a call (the output is the first operand) and sets the launch's executable, extents, scalars and cost. Throws
+  // an Error that names the culprit. `tile` is the tile that the caller chose, if any.
   const CallProgram& resolve(const kernels::Kernel& kernel, std::span<const kernels::Operand> operands,
-                             const kernels::Given& params, driver::Launch& launch,
+                             const kernels::ParamsView& params, driver::Launch& launch,
                              std::span<const std::int64_t> tile = {});
 
  private:
   struct Ready {
     const CallProgram* program = nullptr;
-    int rank = -1;  // of the operands; -1: any rank
+    std::int64_t weight = 1;  // its cost per byte
+    int rank = -1;            // of the operands; -1: any rank
     struct Scalar {
       std::size_t param;
       DType dtype;
@@ -59,6 +60,7 @@ class CallCache {
   };
   struct Known {
     const CallProgram* program = nullptr;
+    std::int64_t cost = 0;
     std::vector<std::int64_t> dims;
     std::vector<std::uint64_t> scalars;
   };

@@ -3,7 +3,7 @@
 #include <tessera/error.hpp>
 
 #include "core/text.hpp"
-#include "ir/analysis.hpp"
+#include "ir/cost.hpp"
 
 #include <algorithm>
 #include <iterator>
@@ -60,7 +60,7 @@ CompiledGroup compile_stage(const Compiler& compiler, const GraphStage& stage, s
   driver::Launch& launch = group.launch;
   for (const Use& use : stage.outputs) launch.bytes += static_cast<std::int64_t>(use.bytes());
   for (const Use& use : stage.inputs) launch.bytes += static_cast<std::int64_t>(use.bytes());
-  group.cost = launch.bytes;
+  launch.cost = launch.bytes;
   if (!stage.kernel) {
     check_call(stage);
     group.is_host = true;
@@ -74,7 +74,6 @@ CompiledGroup compile_stage(const Compiler& compiler, const GraphStage& stage, s
   for (std::size_t i = 0; i < group.operands.size(); ++i) launch.buffers.push_back(nullptr);
   const CallProgram& program = resolve(compiler, stage, params, launch);
   check_aliases(stage, program);
-  group.cost *= program.weight;
   return group;
 }
 
@@ -107,7 +106,7 @@ CompiledGroup compile_fused(const Compiler& compiler, const Graph& graph, const 
     launch.bytes += static_cast<std::int64_t>(code.shapes[i].size_bytes(graph.buffers[code.buffers[i]].dtype));
   }
   for (const FusedProgram::Scalar& scalar : code.scalars) launch.scalars.push_back(scalar.bits);
-  group.cost = launch.bytes * ir::weight(*code.program);
+  launch.cost = ir::cost(*code.program, launch.dims, launch.bytes);
   return group;
 }
 
@@ -115,7 +114,7 @@ CompiledGroup compile_fused(const Compiler& compiler, const Graph& graph, const 
 kernels::Lowering call_plan(const Graph& graph, std::size_t number, const std::vector<Value>& values) {
   const GraphStage& stage = graph.stages[number];
   const Params params = substituted(stage.params, graph, values);
-  return StageCall(stage, params).plan();
+  return StageCall(stage, params).lower();
 }
 
 // Stores the forms of the stages whose programs may depend on parameter values.
@@ -176,7 +175,7 @@ void find_used(CompiledPlan& plan) {
 
 bool is_small(const CompiledPlan& plan) {
   return plan.groups.size() <= most_small_groups &&
-         std::ranges::all_of(plan.groups, [&](const CompiledGroup& group) { return group.cost <= small_bytes; });
+         std::ranges::all_of(plan.groups, [&](const CompiledGroup& group) { return group.launch.cost <= small_bytes; });
 }
 
 }  // namespace

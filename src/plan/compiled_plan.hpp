@@ -22,7 +22,6 @@ struct CompiledGroup {
   std::string label;           // "blur+sharpen"
   std::size_t stage = 0;       // its first stage
   std::string context;         // how messages about it begin: "stage 2 "
-  std::int64_t cost = 0;       // in bytes moved
   driver::Launch launch = {};  // for a kernel; without addresses
   std::vector<std::size_t> operands;  // the buffers of the launch, in its order; FusedProgram::nowhere: no memory
   std::vector<std::size_t> inputs;    // buffers

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <utility>
 
 namespace tessera::plan {
@@ -24,7 +25,9 @@ std::string_view to_string(GraphBuffer::Kind kind) noexcept {
   return "unknown";
 }
 
-std::string GraphStage::describe(std::size_t number) const { return text("stage ", number, " [", label, "]"); }
+std::string GraphStage::describe(std::size_t number) const {
+  return text("stage ", number, " [", core::shortened(label), "]");
+}
 
 std::size_t Graph::param_number(std::string_view name) const noexcept {
   return static_cast<std::size_t>(std::ranges::find(params, name, &Param::name) - params.begin());
@@ -43,7 +46,7 @@ Value substituted(const Value& value, const Graph& graph, const std::vector<Valu
   std::vector<std::string_view> names;
   names.reserve(graph.params.size());
   for (const Param& param : graph.params) names.push_back(param.name);
-  throw Error(Errc::unknown_parameter, text("the pipeline has no parameter '", value.parameter_name(), "'",
+  throw Error(Errc::unknown_parameter, text("the pipeline has no parameter ", core::quoted(value.parameter_name()),
                                             core::suggestion(value.parameter_name(), names)));
 }
 
@@ -101,9 +104,9 @@ std::vector<Problem> order_problems(const Graph& graph) {
       const std::size_t buffer = stage.inputs[i].buffer;
       if (buffer == Use::nothing) continue;
       if (graph.buffers[buffer].kind != GraphBuffer::Kind::temporary || written[buffer]) continue;
-      problems.push_back(
-          {s, Errc::invalid_argument,
-           text("input ", i, ", ", graph.buffers[buffer].name, ", is read before a stage has written it")});
+      problems.push_back({s, Errc::invalid_argument,
+                          text("input ", i, ", ", core::shortened(graph.buffers[buffer].name),
+                               ", is read before a stage has written it")});
     }
     for (const Use& use : stage.outputs) {
       if (use.buffer != Use::nothing) written[use.buffer] = true;
@@ -125,13 +128,16 @@ std::vector<std::string> order_warnings(const Graph& graph) {
 }
 
 void throw_problems(const Graph& graph, const std::vector<Problem>& problems) {
+  std::vector<const Problem*> sorted;
+  sorted.reserve(problems.size());
+  for (const Problem& problem : problems) sorted.push_back(&problem);
+  std::ranges::sort(sorted, {}, [](const Problem* problem) { return std::pair(problem->stage, problem); });
   std::string message = text("pipeline: ", problems.size(), problems.size() == 1 ? " problem:" : " problems:");
-  for (std::size_t s = 0; s < graph.stages.size(); ++s) {
-    for (const Problem& problem : problems) {
-      if (problem.stage == s) message += text("\n  ", graph.stages[s].describe(s), ": ", problem.what);
-    }
+  for (const Problem* problem : std::span(sorted).first(std::min(sorted.size(), most_listed))) {
+    message += text("\n  ", graph.stages[problem->stage].describe(problem->stage), ": ", problem->what);
   }
-  throw Error(std::ranges::min_element(problems, {}, &Problem::stage)->code, message);
+  if (sorted.size() > most_listed) message += text("\n  and ", sorted.size() - most_listed, " more");
+  throw Error(sorted.front()->code, message);
 }
 
 namespace {
@@ -151,12 +157,12 @@ kernels::Arguments bound(const kernels::Kernel& kernel, const Params& params) {
 
 }  // namespace
 
-StageForm::StageForm(kernels::Lowering&& plan)
-    : shapes(std::move(plan.shapes)),
-      fixed(std::move(plan.fixed)),
-      variant(std::move(plan.variant)),
-      tile(std::move(plan.tile)),
-      is_pointwise(plan.is_pointwise) {}
+StageForm::StageForm(kernels::Lowering&& lowering)
+    : shapes(std::move(lowering.shapes)),
+      fixed(std::move(lowering.fixed)),
+      variant(std::move(lowering.variant)),
+      tile(std::move(lowering.tile)),
+      is_pointwise(lowering.is_pointwise) {}
 
 StageCall::StageCall(const GraphStage& stage, const Params& params)
     : inputs_(operands_of(stage.inputs)),

@@ -83,13 +83,15 @@ struct Problem {
 std::vector<Problem> order_problems(const Graph& graph);
 // Probably unintended: stages whose output is never read.
 std::vector<std::string> order_warnings(const Graph& graph);
-// Throws the problems, of which there is at least one, as one Error in the order of the stages.
+// Throws the problems, of which there is at least one, as one Error in the order of the stages. Its text lists the
+// first 100: a generated pipeline may have as many as it has stages.
+inline constexpr std::size_t most_listed = 100;
 [[noreturn]] void throw_problems(const Graph& graph, const std::vector<Problem>& problems);
 
 // What determines the program of a stage, besides the kernel and the types: two stages with the same form differ only
 // in their scalars.
 struct StageForm {
-  explicit StageForm(kernels::Lowering&& plan);
+  explicit StageForm(kernels::Lowering&& lowering);
   bool operator==(const StageForm&) const = default;
 
   std::vector<Shape> shapes;
@@ -99,16 +101,16 @@ struct StageForm {
   bool is_pointwise;
 };
 
-// The call of a kernel stage: its plan, and its program over the plan's axes for these extents (-1: any). Refers to the
-// stage and to `params`, which must be substituted and outlive it.
+// The call of a kernel stage: its lowering, and its program over the lowering's axes for these extents (-1: any).
+// Refers to the stage and to `params`, which must be substituted and outlive it.
 struct StageCall {
   StageCall(const GraphStage& stage, const Params& params);
   StageCall(const StageCall&) = delete;
   StageCall& operator=(const StageCall&) = delete;
 
-  kernels::Lowering plan() const { return call_.kernel.lower(call_); }
-  ir::Program program(const kernels::Lowering& plan, const std::vector<std::vector<std::int64_t>>& dims) const {
-    return kernels::trace(call_, plan, dims);
+  kernels::Lowering lower() const { return call_.kernel.lower(call_); }
+  ir::Program program(const kernels::Lowering& lowering, const std::vector<std::vector<std::int64_t>>& dims) const {
+    return kernels::trace(call_, lowering, dims);
   }
 
  private:

@@ -1,6 +1,7 @@
 // Which stages become one launch.
 #include "core/text.hpp"
 #include "ir/analysis.hpp"
+#include "ir/cost.hpp"
 #include "ir/rules.hpp"
 #include "plan/stage_fusion.hpp"
 

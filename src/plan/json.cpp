@@ -7,42 +7,32 @@
 //                "params": {"sigma": {"param": "sigma"}}}, …]}
 //
 // A buffer that a stage uses with another shape is {"buffer": 0, "shape": [307200, 4]}.
-#include <nlohmann/json.hpp>
+//
+// Reading takes time proportional to the document's size: objects, which are searched name by name, have a bounded
+// number of members, and names are looked up by their hash.
+#include "core/json.hpp"
 
 #include <tessera/error.hpp>
 
 #include "core/text.hpp"
 #include "plan/plan.hpp"
 
-#include <algorithm>
-#include <cmath>
-#include <initializer_list>
-#include <limits>
-#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 namespace tessera::plan {
 
 namespace {
 
+using core::Json;
 using core::text;
-using Json = nlohmann::ordered_json;
+using core::to_json;
+using Reader = core::JsonReader;
 
 constexpr int format_version = 1;
-// The nesting of lists and objects: more than any pipeline needs, and safe for the stack.
-constexpr int deepest = 32;
-
-Json to_json(const Value& value) {
-  if (value.is_bool()) return value.boolean();
-  if (value.is_integer()) return value.integer();
-  // JSON has no infinities.
-  if (value.is_number() && !std::isfinite(value.number())) return {{"number", tessera::to_string(value)}};
-  if (value.is_number()) return value.number();
-  if (value.is_string()) return value.string();
-  if (value.is_parameter()) return {{"param", value.parameter_name()}};
-  Json list = Json::array();
-  for (const Value& item : value.items()) list.push_back(to_json(item));
-  return list;
-}
 
 Json to_json(const Shape& shape) { return std::vector<std::int64_t>(shape.begin(), shape.end()); }
 
@@ -70,126 +60,29 @@ Json to_json(const Graph& graph, std::size_t number) {
   return json;
 }
 
-// Reads JSON, and names the path in error messages: "stages[0].inputs".
-class Reader {
- public:
-  Reader(const Json& json, std::string path) : json_(json), path_(std::move(path)) {}
-
-  [[noreturn]] void fail(std::string_view what) const {
-    throw Error(Errc::invalid_argument, text("[from_json] ", path_.empty() ? "the document" : path_, ": ", what));
-  }
-
-  // Refuses other keys: a misspelled key must not count as a missing one.
-  void expect_keys(std::initializer_list<std::string_view> keys) const {
-    if (!json_.is_object()) fail("expected an object");
-    for (const auto& member : json_.items()) {
-      if (std::ranges::find(keys, member.key()) != keys.end()) continue;
-      fail(text("'", member.key(), "' is unknown", core::suggestion(member.key(), {keys.begin(), keys.size()})));
-    }
-  }
-  bool has(const char* key) const { return json_.is_object() && json_.contains(key); }
-  Reader operator[](const char* key) const {
-    if (!json_.is_object()) fail("expected an object");
-    if (!json_.contains(key)) fail(text("'", key, "' is missing"));
-    return {json_[key], path_ + (path_.empty() ? "" : ".") + key};
-  }
-  // Calls read(Reader) for each item of a list, or read(name, Reader) for each member of an object.
-  template <class Read>
-  void each(Read&& read) const {
-    if (!json_.is_array()) fail("expected a list");
-    for (std::size_t i = 0; i < json_.size(); ++i) read(Reader(json_[i], text(path_, "[", i, "]")));
-  }
-  template <class Read>
-  void each_member(Read&& read) const {
-    if (!json_.is_object()) fail("expected an object");
-    for (const auto& [name, member] : json_.items()) read(name, Reader(member, text(path_, ".", name)));
-  }
-
-  std::string string() const {
-    if (!json_.is_string()) fail("expected a string");
-    return json_.get<std::string>();
-  }
-  bool boolean() const {
-    if (!json_.is_boolean()) fail("expected true or false");
-    return json_.get<bool>();
-  }
-  bool is_integer() const {
-    constexpr std::uint64_t most = std::numeric_limits<std::int64_t>::max();
-    return json_.is_number_integer() && (!json_.is_number_unsigned() || json_.get<std::uint64_t>() <= most);
-  }
-  std::int64_t integer() const {
-    if (!is_integer()) fail("expected an integer");
-    return json_.get<std::int64_t>();
-  }
-
-  Value value() const {
-    if (json_.is_boolean()) return json_.get<bool>();
-    if (is_integer()) return json_.get<std::int64_t>();
-    if (json_.is_number()) return json_.get<double>();
-    if (json_.is_string()) return json_.get<std::string>();
-    if (has("param")) return Value::parameter((*this)["param"].string());
-    if (has("number")) return (*this)["number"].special_number();
-    if (!json_.is_array()) fail("expected a parameter value");
-    Value::List items;
-    each([&](const Reader& item) { items.push_back(item.value()); });
-    return items;
-  }
-
-  Shape shape() const {
-    std::vector<std::int64_t> dims;
-    each([&](const Reader& dim) { dims.push_back(dim.integer()); });
-    try {
-      return Shape(std::span<const std::int64_t>(dims));
-    } catch (const Error& error) {
-      fail(error.what());
-    }
-  }
-
-  DType dtype() const {
-    const std::string name = string();
-    for (const DType dtype : all_dtypes) {
-      if (tessera::to_string(dtype) == name) return dtype;
-    }
-    fail(text("unknown element type '", name, "'"));
-  }
-
- private:
-  double special_number() const {
-    const std::string name = string();
-    const double infinity = std::numeric_limits<double>::infinity();
-    if (name == "inf") return infinity;
-    if (name == "-inf") return -infinity;
-    if (name == "nan" || name == "-nan") return std::numeric_limits<double>::quiet_NaN();
-    fail(text("unknown number '", name, "'"));
-  }
-
-  const Json& json_;
-  std::string path_;
-};
+// The names of slots and parameters so far, with what they are names of.
+using Names = std::unordered_map<std::string, std::string_view>;
 
 // A name that no earlier slot or parameter has.
-std::string read_name(const Reader& json, const Graph& graph) {
+std::string read_name(const Reader& json, Names& names, std::string_view kind) {
   std::string name = json.string();
   if (name.empty()) json.fail("is empty");
-  const auto is_taken = [&](const GraphBuffer& buffer) {
-    return buffer.kind == GraphBuffer::Kind::slot && buffer.name == name;
-  };
-  if (std::ranges::any_of(graph.buffers, is_taken)) json.fail(text("there is already a slot '", name, "'"));
-  if (graph.param_number(name) < graph.params.size()) json.fail(text("there is already a parameter '", name, "'"));
+  const auto [known, is_new] = names.try_emplace(name, kind);
+  if (!is_new) json.fail(text("there is already a ", known->second, " ", core::quoted(name)));
   return name;
 }
 
-GraphBuffer read_buffer(const Reader& json, const Graph& graph) {
+GraphBuffer read_buffer(const Reader& json, Names& names) {
   json.expect_keys({"kind", "name", "dtype", "shape"});
   GraphBuffer buffer;
   const std::string kind = json["kind"].string();
   if (kind == "slot") {
     buffer.kind = GraphBuffer::Kind::slot;
-    buffer.name = read_name(json["name"], graph);
+    buffer.name = read_name(json["name"], names, "slot");
   } else if (kind == "temporary") {
     buffer.kind = GraphBuffer::Kind::temporary;
   } else {
-    json["kind"].fail(text("expected slot or temporary, got '", kind, "'"));
+    json["kind"].fail(text("expected slot or temporary, got ", core::quoted(kind)));
   }
   buffer.dtype = json["dtype"].dtype();
   buffer.shape = json["shape"].shape();
@@ -230,7 +123,7 @@ GraphStage read_stage(const Reader& json, const Graph& graph) {
   } else if (op == tessera::to_string(StageOp::run_kernel)) {
     stage.label = json["kernel"].string();
   } else {
-    json["op"].fail(text("expected run_kernel, copy_buffer or barrier, got '", op, "'"));
+    json["op"].fail(text("expected run_kernel, copy_buffer or barrier, got ", core::quoted(op)));
   }
   json["inputs"].each([&](const Reader& input) { stage.inputs.push_back(read_use(input, graph)); });
   stage.outputs.push_back(read_use(json["output"], graph));
@@ -240,53 +133,6 @@ GraphStage read_stage(const Reader& json, const Graph& graph) {
   }
   if (json.has("tile")) json["tile"].each([&](const Reader& extent) { stage.tile.push_back(extent.integer()); });
   return stage;
-}
-
-// Before parsing, since the parser itself recurses.
-void check_depth(std::string_view text) {
-  int depth = 0;
-  bool is_in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '"') is_in_string = !is_in_string;
-    if (is_in_string) {
-      if (c == '\\') ++i;
-      continue;
-    }
-    if (c == '[' || c == '{') ++depth;
-    if (c == ']' || c == '}') --depth;
-    if (depth > deepest) {
-      throw Error(Errc::invalid_argument, core::text("[from_json] byte ", i + 1,
-                                                     ": lists and objects are nested more than ", deepest, " deep"));
-    }
-  }
-}
-
-// Refuses two members of the same name, of which the parser would silently keep the last.
-class UniqueNames {
- public:
-  bool operator()(int /*depth*/, Json::parse_event_t event, const Json& parsed) {
-    if (event == Json::parse_event_t::object_start) open_.emplace_back();
-    if (event == Json::parse_event_t::object_end) open_.pop_back();
-    if (event == Json::parse_event_t::key && !open_.back().insert(parsed.get<std::string>()).second) {
-      throw Error(Errc::invalid_argument, text("[from_json] an object has '", parsed.get<std::string>(), "' twice"));
-    }
-    return true;
-  }
-
- private:
-  std::vector<std::set<std::string>> open_;  // names of the objects that enclose the parser's position
-};
-
-Json parsed(std::string_view text) {
-  check_depth(text);
-  try {
-    return Json::parse(text, UniqueNames());
-  } catch (const Json::parse_error& error) {
-    throw Error(Errc::invalid_argument, core::text("[from_json] byte ", error.byte, ": ", error.what()));
-  } catch (const Json::exception& error) {  // a number that is too large
-    throw Error(Errc::invalid_argument, core::text("[from_json] ", error.what()));
-  }
 }
 
 }  // namespace
@@ -308,13 +154,14 @@ std::string to_json(const Graph& graph, const PipelineOptions& options) {
   try {
     return json.dump(2) + "\n";
   } catch (const Json::type_error& error) {  // a name that is not UTF-8
-    throw Error(Errc::invalid_argument, text("[to_json] ", error.what()));
+    throw Error(Errc::invalid_argument, text("[to_json] ", core::reason_of(error)));
   }
 }
 
 Graph from_json(std::string_view text, PipelineOptions* options) {
-  const Json json = parsed(text);
-  const Reader reader(json, "");
+  constexpr std::string_view call = "from_json";
+  const Json json = core::parse_json(text, call);
+  const Reader reader(json, call);
   if (reader["tessera"].string() != "pipeline") reader["tessera"].fail("expected 'pipeline'");
   if (reader["version"].integer() != format_version) {
     reader["version"].fail(core::text("this library reads version ", format_version));
@@ -322,11 +169,12 @@ Graph from_json(std::string_view text, PipelineOptions* options) {
   reader.expect_keys({"tessera", "version", "fuse", "buffers", "params", "stages"});
   if (reader.has("fuse")) options->fuse = reader["fuse"].boolean();
   Graph graph;
-  reader["buffers"].each([&](const Reader& buffer) { graph.buffers.push_back(read_buffer(buffer, graph)); });
+  Names names;
+  reader["buffers"].each([&](const Reader& buffer) { graph.buffers.push_back(read_buffer(buffer, names)); });
   reader["params"].each([&](const Reader& param) {
     param.expect_keys({"name", "default"});
     Value value = param["default"].value();
-    graph.params.emplace_back(read_name(param["name"], graph), std::move(value));
+    graph.params.emplace_back(read_name(param["name"], names, "parameter"), std::move(value));
   });
   reader["stages"].each([&](const Reader& stage) { graph.stages.push_back(read_stage(stage, graph)); });
   return graph;

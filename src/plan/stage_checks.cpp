@@ -70,7 +70,7 @@ bool find_wrong_params(const Graph& graph, std::size_t number, const std::vector
 bool find_wrong_operands(const GraphStage& stage, std::size_t number, std::vector<Problem>& problems) {
   kernels::Diagnostics diagnostics;
   try {
-    StageCall(stage, stage.params).plan();
+    StageCall(stage, stage.params).lower();
   } catch (const Error& error) {
     // After one mistake, planning may fail again because of it.
     const bool is_of_kernel = error.message().starts_with(text("[", stage.kernel->name, "]"));

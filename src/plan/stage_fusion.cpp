@@ -18,16 +18,16 @@ namespace {
 // The results of fusing are stored up to this many ops: some 16 MB.
 constexpr std::size_t most_stored_ops = 1 << 16;
 
-// The extents that are compiled into the program: those of 1 and those that the plan fixes.
-std::vector<std::vector<std::int64_t>> program_dims(const kernels::Lowering& plan) {
+// The extents that are compiled into the program: those of 1 and those that the lowering fixes.
+std::vector<std::vector<std::int64_t>> program_dims(const kernels::Lowering& lowering) {
   std::vector<std::vector<std::int64_t>> dims;
-  for (const Shape& shape : plan.shapes) {
+  for (const Shape& shape : lowering.shapes) {
     std::vector<std::int64_t>& known = dims.emplace_back();
     for (const std::int64_t extent : shape) known.push_back(extent == 1 ? 1 : -1);
   }
-  for (const auto& [buffer, axis] : plan.fixed) {
+  for (const auto& [buffer, axis] : lowering.fixed) {
     dims[static_cast<std::size_t>(buffer)][static_cast<std::size_t>(axis)] =
-        plan.shapes[static_cast<std::size_t>(buffer)][axis];
+        lowering.shapes[static_cast<std::size_t>(buffer)][axis];
   }
   return dims;
 }
@@ -75,12 +75,12 @@ const FusedStages& StageFuser::single(std::size_t stage) {
 
 // Tracing a kernel costs more than everything else that is done for a stage, so stages that are alike share it.
 std::shared_ptr<const ir::Program> StageFuser::program_of(const GraphStage& stage, const StageCall& call,
-                                                          const kernels::Lowering& plan) {
-  ProgramKey key{stage.kernel, {stage.outputs.front().dtype}, program_dims(plan), plan.tile, plan.variant};
+                                                          const kernels::Lowering& lowering) {
+  ProgramKey key{stage.kernel, {stage.outputs.front().dtype}, program_dims(lowering), lowering.tile, lowering.variant};
   for (const Use& use : stage.inputs) key.dtypes.push_back(use.dtype);
   const auto found = programs_.find(key);
   if (found != programs_.end()) return found->second;
-  auto program = std::make_shared<const ir::Program>(call.program(plan, key.dims));
+  auto program = std::make_shared<const ir::Program>(call.program(lowering, key.dims));
   return programs_.emplace(std::move(key), std::move(program)).first->second;
 }
 
@@ -88,27 +88,28 @@ FusedStages StageFuser::single(std::size_t number, const Views& views) {
   const GraphStage& stage = graph_.stages[number];
   const Params params = substituted(stage.params, graph_, values_);
   const StageCall call(stage, params);
-  kernels::Lowering plan = call.plan();
+  kernels::Lowering lowering = call.lower();
   FusedStages fused;
   fused.stages = {number};
   FusedProgram& code = fused.code;
   code.buffers = {stage.outputs.front().buffer};
   for (const Use& use : stage.inputs) code.buffers.push_back(use.buffer);
   for (std::size_t i = 0; i < code.buffers.size(); ++i) {
-    if (const auto view = views.find(code.buffers[i]); view != views.end()) plan.shapes[i] = view->second;
+    if (const auto view = views.find(code.buffers[i]); view != views.end()) lowering.shapes[i] = view->second;
   }
-  code.program = program_of(stage, call, plan);
-  if (!stage.tile.empty() && plan.is_unknown && compile::sees_tiles(*code.program)) {
-    plan.tile = stage.tile;
-    code.program = program_of(stage, call, plan);
+  code.program = program_of(stage, call, lowering);
+  if (!stage.tile.empty() && lowering.is_user_code && compile::sees_tiles(*code.program)) {
+    lowering.tile = stage.tile;
+    code.program = program_of(stage, call, lowering);
   }
-  code.shapes = plan.shapes;
-  for (std::size_t i = 0; i < plan.scalars.size(); ++i) {
-    code.scalars.push_back({number, i, plan.scalars[i].bits()});
+  code.shapes = lowering.shapes;
+  for (std::size_t i = 0; i < lowering.scalars.size(); ++i) {
+    code.scalars.push_back({number, i, lowering.scalars[i].bits()});
   }
-  fused.is_pointwise = plan.is_pointwise;
-  fused.is_uniform = fused.is_pointwise &&
-                     std::ranges::all_of(plan.shapes, [&](const Shape& shape) { return shape == plan.shapes.front(); });
+  fused.is_pointwise = lowering.is_pointwise;
+  fused.is_uniform = fused.is_pointwise && std::ranges::all_of(lowering.shapes, [&](const Shape& shape) {
+                       return shape == lowering.shapes.front();
+                     });
   return fused;
 }
 

@@ -73,7 +73,7 @@ class StageFuser {
 
   FusedStages single(std::size_t number, const Views& views);
   std::shared_ptr<const ir::Program> program_of(const GraphStage& stage, const StageCall& call,
-                                                const kernels::Lowering& plan);
+                                                const kernels::Lowering& lowering);
   FusedStages rebuilt(const std::vector<std::size_t>& stages, const Views& views);
   FusedStages from_the_end(const std::vector<std::size_t>& stages);
   Views view_all_as(const FusedStages& fused, const Shape& shape) const;

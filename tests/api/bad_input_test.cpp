@@ -46,18 +46,25 @@ class BadInput : public testing::TestWithParam<const char*> {
     return Device::simulated({.seed = 7, .workers = kind == "simulated" ? 2U : 0U});
   }
 
-  // Expects run and submit, of the device and of a stream, to refuse the call and change nothing.
+  // Expects run and submit, of the device and of a stream, to refuse the call and change nothing, except that submit
+  // poisons the output.
   void expect_refused(Errc code, std::string_view words, std::string_view kernel, const BufferList& inputs,
                       const Buffer& output, const Params& params = {},
                       const std::source_location where = std::source_location::current()) const {
     const testing::ScopedTrace trace(where.file_name(), static_cast<int>(where.line()), "expect_refused");
     const MemoryInfo before = device.memory();
+    const bool is_valid = output && !output.is_freed() && output.device() == device;
+    const std::vector<std::byte> contents = is_valid ? output.read_bytes() : std::vector<std::byte>();
     expect_error(code, words, [&] { device.run(kernel, inputs, output, params); });
     expect_error(code, words, [&] { stream.run(kernel, inputs, output, params); });
     const std::string by_run = error_of([&] { device.run(kernel, inputs, output, params); });
     for (const Command& command :
          {device.submit(kernel, inputs, output, params), stream.submit(kernel, inputs, output, params)}) {
       expect_failed_at_once(command, by_run);
+    }
+    if (is_valid) {
+      expect_error(code, words, [&] { output.read_bytes(); });
+      Buffer(output).write_bytes(contents);
     }
     EXPECT_EQ(stream.in_flight(), 0U);
     expect_same(device.memory(), before);
@@ -208,6 +215,73 @@ TEST_P(BadInput, A_refused_command_does_not_affect_a_good_one) {
   device.submit("relu", {device.zeros({5})}, out);
   device.run("relu", {in}, out);
   EXPECT_EQ(out.read<float>(), (Floats{0, 2, 0, 4}));
+  expect_error(Errc::shape_mismatch, "[relu] input 0", [&] { device.synchronize(); });
+  EXPECT_NO_THROW(device.synchronize());
+}
+
+TEST_P(BadInput, A_refused_command_poisons_its_output_in_its_turn) {
+  Buffer gate = device.zeros({4});
+  Command before, refused;
+  {
+    const auto view = gate.map<float>();
+    before = device.submit("relu", {gate}, out);
+    refused = device.submit("relu", {device.zeros({5})}, out);
+    EXPECT_EQ(refused.poll(), Status::failed);
+    EXPECT_EQ(device.poll(refused.id()), Status::failed);
+    EXPECT_EQ(before.poll(), Status::pending);
+  }
+  before.wait();
+  expect_error(Errc::shape_mismatch, "[relu] input 0", [&] { out.read<float>(); });
+  const Command after = device.submit("copy", {out}, device.zeros({4}));
+  expect_error(Errc::shape_mismatch, "input 0 is poisoned", [&] { after.wait(); });
+  out.write(Floats{1, 2, 3, 4});
+  EXPECT_NO_THROW(device.synchronize());
+}
+
+TEST_P(BadInput, Synchronize_throws_each_failure_that_nobody_looked_at_once) {
+  const auto refuse = [&](std::int64_t count) { return device.submit("relu", {device.zeros({count})}, out); };
+  const auto expect_told = [&](std::string_view words) {
+    expect_error(Errc::shape_mismatch, words, [&] { device.synchronize(); });
+  };
+  refuse(5);
+  EXPECT_THROW(refuse(6).wait(), Error);
+  EXPECT_EQ(refuse(7).poll(), Status::failed);
+  EXPECT_TRUE(refuse(8).error());
+  EXPECT_THROW(wait_all({refuse(9), refuse(10)}), Error);
+  const Command kept = refuse(11);
+  kept.on_complete([](const Command&) {});
+  refuse(12);
+  EXPECT_THROW(out.read<float>(), Error);
+  expect_told("f32[5]");
+  expect_told("f32[11]");
+  EXPECT_NO_THROW(device.synchronize());
+  EXPECT_THROW(kept.wait(), Error);
+  EXPECT_NO_THROW(device.synchronize());
+
+  refuse(13);
+  const Command by_poison = device.submit("copy", {out}, device.zeros({4}));
+  EXPECT_THROW(by_poison.wait(), Error);  // its root is the refused one
+  EXPECT_NO_THROW(device.synchronize());
+
+  Pipeline pipeline(device);
+  pipeline.add("relu", {in}, device.zeros({5}));
+  pipeline.submit();
+  expect_told("stage 0 [relu]");
+  spawn(zip(empty<float>({3}), empty<float>({4})).apply("relu").on(device));
+  expect_told("f32[4]");
+  EXPECT_NO_THROW(device.synchronize());
+}
+
+TEST_P(BadInput, What_the_caller_asked_for_is_not_told_by_synchronize) {
+  Buffer gate = device.zeros({4});
+  const Stream full = device.stream({.max_in_flight = 1, .when_full = WhenFull::reject});
+  {
+    const auto view = gate.map<float>();
+    full.submit("relu", {gate}, device.zeros({4}));
+    full.submit("relu", {in}, out);  // rejected: leaves its output alone
+    EXPECT_EQ(out.read<float>(), (Floats{9, 9, 9, 9}));
+    device.submit("relu", {gate}, device.zeros({4})).cancel();
+  }
   EXPECT_NO_THROW(device.synchronize());
 }
 

@@ -1,15 +1,23 @@
 // Buffers: contents, views, lifetime.
 #include <tessera/tessera.hpp>
 
+#include "support/expect_error.hpp"
+
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <optional>
+#include <string_view>
+#include <thread>
+#include <tuple>
 #include <vector>
 
 namespace tessera {
 namespace {
+
+using test::expect_error;
 
 class Buffers : public ::testing::Test {
  protected:
@@ -151,6 +159,58 @@ TEST_F(Buffers, Memory_is_freed_after_the_last_command_that_uses_it) {
   last.wait();
   EXPECT_EQ(device.memory().in_use, before);
   EXPECT_EQ(result.read<float>(), std::vector<float>(1000, 42));
+}
+
+TEST_F(Buffers, A_thread_that_would_wait_for_its_own_view_gets_an_error) {
+  Buffer buffer = device.zeros({1000}), other = device.zeros({1000});
+  Pipeline pipeline(device);
+  pipeline.add("neg", {buffer}, other);
+  const Stream blocking = device.stream({.max_in_flight = 1, .when_full = WhenFull::block});
+  {
+    const auto view = buffer.map<float>();
+    const Command command = device.submit("neg", {buffer}, other);
+    const Command next = blocking.submit("neg", {other}, other);
+    EXPECT_FALSE(command.wait_for(std::chrono::milliseconds(1)));
+    const auto expect_refused = [](std::string_view words, const auto& wait) {
+      expect_error(Errc::invalid_argument, words, wait);
+    };
+    constexpr std::string_view mapped = "the buffer is mapped, and this thread holds the view";
+    constexpr std::string_view waits = "waits for a mapped view that this thread holds";
+    expect_refused(mapped, [&] { buffer.read<float>(); });
+    expect_refused(mapped, [&] { buffer.write<float>(std::vector<float>(1000)); });
+    expect_refused(mapped, [&] { buffer.map<float>(); });
+    expect_refused(mapped, [&] { std::ignore = buffer.map_read<float>(); });
+    expect_refused(mapped, [&] { device.run("neg", {buffer}, device.zeros({1000})); });
+    expect_refused(waits, [&] { other.read<float>(); });
+    expect_refused(mapped, [&] { pipeline.run(); });
+    expect_refused(waits, [&] { device.run("neg", {other}, other); });
+    expect_refused(waits, [&] { command.wait(); });
+    expect_refused(waits, [&] { next.wait(); });
+    expect_refused(waits, [&] { wait_all({command, next}); });
+    expect_refused(waits, [&] { wait_any({command, next}); });
+    expect_refused(waits, [&] { device.synchronize(); });
+    expect_refused(waits, [&] { blocking.synchronize(); });
+    expect_refused(waits, [&] { blocking.submit("neg", {other}, other).wait(); });
+    EXPECT_EQ(command.poll(), Status::pending);
+  }
+  device.synchronize();
+  EXPECT_EQ(other.read<float>()[7], 0);
+}
+
+TEST_F(Buffers, A_view_that_another_thread_holds_or_that_only_readers_share_is_waited_for) {
+  Buffer buffer = device.zeros({1000});
+  {
+    const auto view = buffer.map_read<float>();
+    EXPECT_EQ(buffer.read<float>()[5], 0);
+    EXPECT_EQ(buffer.map_read<float>()[5], 0);
+  }
+  std::thread owner([view = buffer.map<float>()]() mutable {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    view[5] = 3;
+    const auto dropped = std::move(view);
+  });
+  EXPECT_EQ(buffer.read<float>()[5], 3);
+  owner.join();
 }
 
 TEST_F(Buffers, A_buffer_freed_while_mapped_lives_until_the_view_is_dropped) {

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <coroutine>
 #include <ctime>
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <thread>
@@ -37,6 +39,127 @@ TEST_F(Commands, A_command_goes_from_pending_to_completed) {
   command.wait();
   EXPECT_EQ(command.poll(), Status::completed);
   EXPECT_FALSE(command.error());
+}
+
+// Keeps all threads of the CPU busy until it is destroyed.
+class BusyThreads {
+ public:
+  explicit BusyThreads(const Device& device) : pipeline_(device) {
+    const int count = device.info().compute_units;
+    for (int i = 0; i < count; ++i) {
+      const auto wait = [this] {
+        ++started_;
+        open_.wait(false);
+      };
+      pipeline_.call("wait", wait, {}, {device.zeros({1})});
+    }
+    run_ = pipeline_.submit();
+    while (started_ < count) std::this_thread::yield();
+  }
+  ~BusyThreads() {
+    open_ = true;
+    open_.notify_all();
+    run_.wait();
+  }
+  BusyThreads(const BusyThreads&) = delete;
+  BusyThreads& operator=(const BusyThreads&) = delete;
+
+ private:
+  std::atomic<int> started_ = 0;
+  std::atomic<bool> open_ = false;
+  Pipeline pipeline_;
+  Command run_;
+};
+
+TEST(SmallCommands, Only_those_with_few_steps_run_inside_submit) {
+  const Device cpu = Device::open("cpu");
+  const auto repeated =
+      tile::kernel("repeated", [](tile::Out<float> z, tile::In<float> x, tile::Scalar<std::int64_t, "n"> n) {
+        z.store(tile::loop(n, tile::load_like(x, z),
+                           [](const tile::Index&, const tile::Tile& sum) { return sum * 0.5F + 1; }));
+      });
+  const auto squared = tile::kernel("squared", [](tile::Out<float> z, tile::In<float> x) {
+    z.store(tile::loop(x.dim(0) * x.dim(0), tile::load_like(x, z),
+                       [](const tile::Index&, const tile::Tile& sum) { return sum * 0.5F + 1; }));
+  });
+  const Buffer x = cpu.zeros({500});
+  Buffer one = cpu.zeros({500}), two = cpu.zeros({500}), three = cpu.zeros({500});
+  cpu.run(repeated, {x}, one, {{"n", 1}});
+  cpu.run(squared, {x}, two);
+  cpu.run("relu", {x}, three);
+  Command by_scalar, by_extent;
+  {
+    const BusyThreads busy(cpu);
+    EXPECT_EQ(cpu.submit("relu", {x}, three).poll(), Status::completed);
+    by_scalar = cpu.submit(repeated, {x}, one, {{"n", 10'000}});
+    by_extent = cpu.submit(squared, {x}, two);
+    EXPECT_EQ(by_scalar.poll(), Status::pending);
+    EXPECT_EQ(by_extent.poll(), Status::pending);
+  }
+  by_scalar.wait();
+  by_extent.wait();
+  EXPECT_EQ(one.read<float>(), std::vector<float>(500, 2));
+  EXPECT_EQ(two.read<float>(), std::vector<float>(500, 2));
+}
+
+TEST_F(Commands, A_callback_that_submits_again_and_registers_itself_again_needs_no_stack) {
+  const int wanted = device.info().backend == "cpu" ? 100'000 : 100;  // elsewhere they do not nest
+  std::atomic<int> calls = 0;
+  std::function<void(const Command&)> again = [&](const Command&) {
+    if (++calls < wanted) device.submit("relu", {gated}, output).on_complete(again);
+  };
+  device.run("relu", {gated}, output);
+  device.submit("relu", {gated}, output).on_complete(again);
+  while (calls < wanted) std::this_thread::yield();
+  device.synchronize();
+  EXPECT_EQ(calls, wanted);
+}
+
+TEST_F(Commands, A_chain_of_callbacks_that_cancel_each_other_needs_no_stack) {
+  constexpr std::size_t count = 20'000;
+  std::vector<Command> commands;
+  std::size_t calls = 0;
+  {
+    const auto view = gated.map<float>();
+    for (std::size_t i = 0; i < count; ++i) commands.push_back(submit_gated());
+    for (std::size_t i = 0; i < count; ++i) {
+      commands[i].on_complete([&, i](const Command&) {
+        ++calls;
+        if (i + 1 < count) commands[i + 1].cancel();
+      });
+    }
+    EXPECT_TRUE(commands[0].cancel());
+    EXPECT_EQ(calls, count);
+  }
+  device.synchronize();
+}
+
+TEST_F(Commands, A_deeply_nested_callback_may_wait_for_what_a_deferred_one_does) {
+  device.run("relu", {gated}, output);
+  constexpr int depth = 40;
+  int deepest = 0;
+  std::atomic<bool> is_set = false;
+  const auto finished = [&] {
+    const Command command = device.submit("relu", {gated}, output);
+    command.wait();
+    return command;
+  };
+  std::function<void(int)> nest = [&](int level) {
+    deepest = std::max(deepest, level);
+    if (level < depth) return finished().on_complete([&, level](const Command&) { nest(level + 1); });
+    Command pending;
+    {
+      const auto view = gated.map<float>();
+      pending = submit_gated();
+      pending.on_complete([&](const Command&) { is_set = true; });
+    }
+    pending.wait();
+    device.run("relu", {gated}, output);
+  };
+  nest(0);
+  EXPECT_EQ(deepest, depth);
+  device.synchronize();
+  EXPECT_TRUE(is_set);
 }
 
 TEST_F(Commands, A_timed_wait_gives_up_and_the_command_goes_on) {

@@ -88,6 +88,17 @@ void expect_outcome(const Command& command, const Model::Expected& expected) {
   EXPECT_THROW(command.wait(), Error);
 }
 
+// Waits for everything; what has failed is looked at later.
+void finish_all(const Device& device) {
+  while (true) {
+    try {
+      return device.synchronize();
+    } catch (const Error&) {
+      continue;
+    }
+  }
+}
+
 TEST(Simulated, Faults_and_cancellations_spread_along_the_buffers_and_nowhere_else) {
   for (int round = 0; round < rounds(5000); ++round) {
     const std::uint64_t seed = test::seed() + static_cast<std::uint64_t>(round);
@@ -119,7 +130,7 @@ TEST(Simulated, Faults_and_cancellations_spread_along_the_buffers_and_nowhere_el
       expected.push_back(
           model.run(id, step, fault == faults.end() ? std::nullopt : std::optional(fault->second), is_cancelled));
     }
-    device.synchronize();
+    finish_all(device);
     for (std::size_t i = 0; i < submitted.size(); ++i) {
       expect_outcome(submitted[i], expected[i]);
       if (HasFatalFailure()) FAIL() << "seed " << seed;
@@ -139,7 +150,7 @@ TEST(Simulated, Failures_by_chance_spread_in_the_same_way_on_worker_threads) {
       std::vector<Command> commands;
       for (int i = 0; i < 30; ++i) commands.push_back(test::submit(device, test::random_step(random, 5), buffers));
       std::vector<std::string> outcomes;
-      device.synchronize();
+      finish_all(device);
       for (const Command& command : commands) {
         outcomes.emplace_back(command.error() ? command.error()->what() : "completed");
       }

@@ -2,6 +2,7 @@
 
 #include <tessera/tessera.hpp>
 
+#include "support/allocations.hpp"
 #include "support/depth.hpp"
 #include "support/expect_error.hpp"
 
@@ -285,7 +286,7 @@ TEST_P(Operations, Cancelling_a_part_of_unzip_keeps_the_commands_that_others_nee
 }
 
 TEST_P(Operations, Cancelling_parts_of_unzip_on_many_threads_does_not_affect_the_others) {
-  for (int round = 0; round < test::rounds(100); ++round) {
+  for (int round = 0; round < test::rounds(300); ++round) {
     std::atomic<int> runs = 0;
     auto [a, b, c] = zip(full<float>({5000}, 1), value(2).map([&](int x) { return ++runs, x; }), value(3)).unzip();
     std::thread one([&, op = std::move(a)]() mutable {
@@ -446,6 +447,23 @@ TEST_P(Operations, Retry_counts_a_timeout_inside_as_a_failure) {
   EXPECT_GE(calls, 3);  // on a busy machine a quick one may be late too
   auto endless = value(1).map([](int x) { return std::this_thread::sleep_for(20ms), x; }).timeout(1ms).retry(1'000'000);
   expect_error(Errc::deadline_exceeded, "100 ms", [&] { run(std::move(endless).timeout(100ms)); });
+}
+
+TEST_P(Operations, A_timeout_of_device_work_is_a_missed_deadline) {
+  constexpr std::int64_t count = 1 << 20;  // a second where it is interpreted: no timer is that late
+  const auto slow = tile::kernel("slow", [](tile::Out<float> z, tile::In<float> x) {
+    const auto body = [](const tile::Index&, const tile::Tile& sum) { return tile::sin(sum) * 0.5F + 1; };
+    z.store(tile::loop(100, tile::load_like(x, z), body));
+  });
+  const auto hurried = [&] { return slow(empty<float>({count}), full<float>({count}, 1)).timeout(1ms); };
+  run(slow(empty<float>({1}), full<float>({1}, 1)));  // compiled
+  expect_error(Errc::deadline_exceeded, "1 ms", [&] { run(hurried()); });
+  expect_error(Errc::deadline_exceeded, "1 ms", [&] { run(hurried().to_host().retry(1)); });
+  EXPECT_EQ(run(hurried().map([](const Tensor<float>&) { return 1; }).or_else([](const Error& error) {
+              EXPECT_EQ(error.code(), Errc::deadline_exceeded);
+              return 2;
+            })),
+            2);
 }
 
 TEST_P(Operations, A_timeout_may_be_unlimited) {
@@ -850,12 +868,12 @@ TEST_P(Operations, A_long_chain_of_kernels_is_submitted_in_pieces) {
   EXPECT_EQ(run(std::move(operation).to_host()), std::vector<float>(4, 1000));
 }
 
-TEST_P(Operations, A_graph_that_pins_too_much_memory_is_submitted_early) {
+TEST(Operation, A_graph_that_pins_too_much_memory_is_submitted_early) {
   const Device small = Device::simulated({.workers = 2});
-  small.set_memory_limit(std::size_t{64} << 20);
-  auto operation = zeros<float>({1 << 20});
+  small.set_memory_limit(std::size_t{4} << 20);
+  auto operation = zeros<float>({1 << 16});
   for (int i = 0; i < 100; ++i) {
-    operation = zip(empty<float>({1 << 20}), std::move(operation), full<float>({1 << 20}, 1))
+    operation = zip(empty<float>({1 << 16}), std::move(operation), full<float>({1 << 16}, 1))
                     .apply("elementwise_add")
                     .then([](auto values) { return value(std::get<0>(std::move(values))); });
   }
@@ -867,7 +885,7 @@ TEST_P(Operations, A_graph_that_pins_too_much_memory_is_submitted_early) {
 class SmallMemory : public testing::Test {
  protected:
   using Op = DeviceOperation<Tensor<float>>;
-  static constexpr std::int64_t size = 65'536;
+  static constexpr std::int64_t size = 16'384;
   static constexpr int count = 1600;
 
   SmallMemory() { device.set_memory_limit(32 * size * sizeof(float)); }
@@ -950,7 +968,7 @@ TEST_F(SmallMemory, Holds_many_nested_operations) {
 
 TEST_F(SmallMemory, Submits_products_one_by_one_that_do_not_fit_together) {
   // Sums are fused; the operands of products need memory however they are planned.
-  constexpr std::int64_t side = 256;
+  constexpr std::int64_t side = 128;
   const auto product = [](Op x, Op y) {
     auto [z, left, right] = zip(empty<float>({side, side}), std::move(x), std::move(y)).apply("matmul").unzip();
     return std::move(z);
@@ -1007,6 +1025,17 @@ TEST_P(Operations, An_error_in_a_graph_names_the_kernel) {
   freed->buffer().free();
   auto late = add_kernel(empty<float>({4}), add_kernel(empty<float>({4}), x, freed), x);
   expect_error(Errc::buffer_freed, "[add] input 1", [&] { run(std::move(late)); });
+}
+
+TEST_P(Operations, Spawn_leaves_the_memory_of_a_large_result_to_the_thread_that_copies) {
+  constexpr std::int64_t count = 1 << 22;
+  run(ones<float>({count}));
+  test::take_largest_allocation();
+  Spawned<std::vector<float>> running = spawn(ones<float>({count}).on(device).to_host());
+  EXPECT_LT(test::take_largest_allocation(), 1U << 20);
+  const std::vector<float> values = running.wait();
+  ASSERT_EQ(values.size(), static_cast<std::size_t>(count));
+  EXPECT_EQ(values.back(), 1);
 }
 
 TEST_P(Operations, A_value_is_taken_from_a_spawned_operation_once) {

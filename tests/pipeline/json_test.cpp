@@ -1,10 +1,12 @@
 // Pipelines as text: explain(), to_dot() and JSON.
 #include <tessera/tessera.hpp>
 
+#include "support/depth.hpp"
 #include "support/expect_error.hpp"
 
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <limits>
 #include <string>
 #include <vector>
@@ -95,8 +97,9 @@ TEST_F(PipelineText, Errors_in_JSON_name_the_offending_field) {
   const auto stage = [&](const std::string& text) {
     return head + buffers + R"("params": [], "stages": [)" + text + "]}";
   };
-  bad("", "[from_json] byte 1");
-  bad("{", "[from_json] byte 2");
+  bad("", "[from_json] byte 1: syntax error while parsing value - unexpected end of input");
+  bad("{", "[from_json] byte 2: syntax error while parsing object key - unexpected end of input");
+  bad("\"\xff\"", "[from_json] byte 2: syntax error while parsing value - invalid string");
   bad("[]", "the document: expected an object");
   bad("{}", "'tessera' is missing");
   bad(R"({"tessera": "model"})", "tessera: expected 'pipeline'");
@@ -104,7 +107,8 @@ TEST_F(PipelineText, Errors_in_JSON_name_the_offending_field) {
   bad(head + R"("fuse": 1})", "fuse: expected true or false");
   bad(head + R"("buffers": 1})", "buffers: expected a list");
   bad(head + R"("buffers": [{"kind": "own"}]})", "buffers[0].kind: expected slot or temporary, got 'own'");
-  bad(head + R"("buffers": [{"kind": "temporary", "dtype": "f16"}]})", "buffers[0].dtype: unknown element type 'f16'");
+  bad(head + R"("buffers": [{"kind": "temporary", "dtype": "f16"}]})",
+      "buffers[0].dtype: 'f16' is not an element type");
   bad(head + R"("buffers": [{"kind": "temporary", "dtype": "f32", "shape": [-1]}]})", "buffers[0].shape: ");
   bad(head + buffers + R"("params": [{"name": "x"}]})", "params[0]: 'default' is missing");
   bad(stage(R"({"op": "call"})"), "stages[0].op: expected run_kernel, copy_buffer or barrier, got 'call'");
@@ -125,7 +129,7 @@ TEST_F(PipelineText, Errors_in_JSON_name_the_offending_field) {
   const auto value = [&](const std::string& text) {
     return head + buffers + R"("params": [{"name": "k", "default": )" + text + R"(}], "stages": []})";
   };
-  bad(value("1e999"), "1e999");
+  bad(value("1e999"), "[from_json] number overflow parsing '1e999'");
   bad(value(std::string(100000, '[') + std::string(100000, ']')), "lists and objects are nested more than 32 deep");
   bad(value(std::string(30, '[')), "[from_json] byte");
   bad(value(R"(1}, {"name": "k", "default": 2)"), "params[1].name: there is already a parameter 'k'");
@@ -136,6 +140,71 @@ TEST_F(PipelineText, Errors_in_JSON_name_the_offending_field) {
   bad(head + R"("buffers": [{"kind": "slot", "name": ""}]})", "buffers[0].name: is empty");
   bad(head + R"("buffers": [{"kind": "temporary", "dtype": "f32", "shape": [4611686018427387903]}]})",
       "buffers[0].shape: ");
+}
+
+TEST_F(PipelineText, Element_types_may_have_the_names_of_other_libraries) {
+  const std::string json = R"({"tessera": "pipeline", "version": 1, "params": [], "stages": [],
+      "buffers": [{"kind": "slot", "name": "x", "dtype": "float32", "shape": [4]}]})";
+  EXPECT_NE(Pipeline::from_json(device, json).to_json().find("\"f32\""), std::string::npos);
+}
+
+// A document with this many of everything that has a name.
+std::string large_document(int count) {
+  std::string json = R"({"tessera": "pipeline", "version": 1, "buffers": [)";
+  for (int i = 0; i < count; ++i) {
+    json += (i == 0 ? "" : ",") + std::string(R"({"kind": ")") + (i % 2 == 0 ? "slot" : "temporary") + '"';
+    if (i % 2 == 0) json += R"(, "name": "slot )" + std::to_string(i) + '"';
+    json += R"(, "dtype": "f32", "shape": [4]})";
+  }
+  json += R"(], "params": [)";
+  for (int i = 0; i < count; ++i) {
+    json += (i == 0 ? "" : ",") + std::string(R"({"name": "param )") + std::to_string(i) + R"(", "default": 1})";
+  }
+  json += R"(], "stages": [)";
+  for (int i = 0; i < count; ++i) {
+    const std::string buffer = std::to_string(i);
+    json += (i == 0 ? "" : ",") + std::string(R"({"op": "copy_buffer", "inputs": [)") + buffer + R"(], "output": )" +
+            buffer + "}";
+  }
+  return json + "]}";
+}
+
+// Processor time of this thread, which does not depend on how busy the machine is.
+double seconds_to_read(const Device& device, int count) {
+  const std::string json = large_document(count);
+  const auto now = [] {
+    timespec time{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  const double start = now();
+  const Pipeline read = Pipeline::from_json(device, json);
+  const double seconds = now() - start;
+  EXPECT_EQ(read.stage_count(), static_cast<std::size_t>(count));
+  return seconds;
+}
+
+// It was quadratic in the numbers of slots, temporaries and parameters.
+TEST_F(PipelineText, Reading_takes_time_proportional_to_the_size) {
+  if (test::is_sanitized) GTEST_SKIP() << "sanitizers take longer for each allocation the more there are";
+  constexpr int few = 1'000, times = 10;
+  seconds_to_read(device, few);  // the first time includes loading
+  EXPECT_LT(seconds_to_read(device, times * few), 3 * times * seconds_to_read(device, few));
+}
+
+TEST_F(PipelineText, An_object_has_at_most_1024_members) {
+  const auto with_members = [](int count) {
+    std::string json = R"({"tessera": "pipeline", "version": 1, "params": [], "buffers":
+        [{"kind": "slot", "name": "x", "dtype": "f32", "shape": [4]}], "stages":
+        [{"op": "run_kernel", "kernel": "relu", "inputs": [0], "output": 0, "params": {"p0": 0)";
+    for (int i = 1; i < count; ++i) json += ", \"p" + std::to_string(i) + "\": 0";
+    return json + "}}]}";
+  };
+  EXPECT_EQ(Pipeline::from_json(device, with_members(1024)).stages()[0].params.size(), 1024U);
+  expect_error(Errc::invalid_argument, "[from_json] an object has more than 1024 members",
+               [&] { Pipeline::from_json(device, with_members(1025)); });
+  expect_error(Errc::invalid_argument, "[from_json] an object has more than 1024 members",
+               [&] { Pipeline::from_json(device, with_members(200'000)); });
 }
 
 TEST_F(PipelineText, Caller_buffers_get_unused_names) {

@@ -408,14 +408,17 @@ TEST_P(Pipelines, Parameters_that_are_compiled_in_make_plans_of_their_own) {
   for (int i = 0; i < 50; ++i) pipeline.run({{"sigma", 1 + i * 0.01}});  // more variants than are retained
 }
 
-TEST_P(Pipelines, Wrong_bindings_are_reported_and_change_nothing) {
+TEST_P(Pipelines, Wrong_bindings_are_reported_and_submit_poisons_what_it_would_have_written) {
   const Buffer in = pipeline.slot("frame", {4});
   pipeline.add("scale", {in}, b, {{"factor", pipeline.param("sigma", 2)}});
   const auto wrong = [&](Errc code, std::string_view words, const Bindings& bindings) {
     expect_error(code, words, [&] { pipeline.run(bindings); });
+    EXPECT_EQ(b.read<float>(), Floats({0, 0, 0, 0}));
     Command command = pipeline.submit(bindings);
     EXPECT_EQ(command.poll(), Status::failed);
     expect_error(code, words, [&] { command.wait(); });
+    expect_error(code, words, [&] { b.read<float>(); });
+    b.write(Floats({0, 0, 0, 0}));
   };
   wrong(Errc::invalid_argument, "the slot 'frame', f32[4], has no buffer in this run", {});
   wrong(Errc::unknown_parameter, "no slot or parameter 'fram', did you mean 'frame'?", {{"fram", a}});
@@ -434,7 +437,6 @@ TEST_P(Pipelines, Wrong_bindings_are_reported_and_change_nothing) {
   Buffer freed = device.zeros({4});
   freed.free();
   wrong(Errc::buffer_freed, "frame has been freed", {{"frame", freed}});
-  EXPECT_EQ(b.read<float>(), Floats({0, 0, 0, 0}));
   pipeline.run({{"frame", a}});
   EXPECT_EQ(b.read<float>(), Floats({2, -4, 6, -8}));
 }
@@ -461,13 +463,12 @@ TEST_P(Pipelines, Every_problem_is_in_one_error_and_nothing_is_written) {
       .add("relu", {Buffer()}, b)
       .add("gaussian_blur", {image}, image)
       .add("relu", {never}, b)
-      .call("nothing", HostFunction(), {}, {b})
       .call([] {}, {}, {b, b})
       .copy(a, image)
       .add("scale", {a}, b, {{"factor", Value::parameter("unheard")}});
   freed.free();
   const std::vector<std::string> lines = {
-      "pipeline: 14 problems:",
+      "pipeline: 13 problems:",
       "\n  stage 1 [gaussian_blr]: there is no kernel 'gaussian_blr', did you mean 'gaussian_blur'?",
       "\n  stage 2 [relu]: takes 1 input, got 2",
       "\n  stage 3 [relu]: has no parameter 'slop', did you mean 'slope'?",
@@ -478,18 +479,43 @@ TEST_P(Pipelines, Every_problem_is_in_one_error_and_nothing_is_written) {
       "\n  stage 8 [relu]: input 0 is an empty buffer handle",
       "\n  stage 9 [gaussian_blur]: output must not be input 0: the kernel reads neighbouring elements",
       "\n  stage 10 [relu]: input 0, temporary 0, is read before a stage has written it",
-      "\n  stage 11 [nothing]: its function is empty",
-      "\n  stage 12 [call]: outputs 0 and 1 are the same buffer",
-      "\n  stage 13 [copy]: ",
-      "\n  stage 14 [scale]: the pipeline has no parameter 'unheard'",
+      "\n  stage 11 [call]: outputs 0 and 1 are the same buffer",
+      "\n  stage 12 [copy]: ",
+      "\n  stage 13 [scale]: the pipeline has no parameter 'unheard'",
   };
   for (const std::string& line : lines) {
     expect_error(Errc::unknown_kernel, line, [&] { pipeline.compile(); });
   }
   expect_error(Errc::unknown_kernel, lines[0], [&] { pipeline.run(); });
-  expect_error(Errc::unknown_kernel, lines[0], [&] { pipeline.submit().wait(); });
   expect_error(Errc::unknown_kernel, lines[0], [&] { pipeline.explain(); });
   EXPECT_EQ(b.read<float>(), Floats({0, 0, 0, 0}));
+  expect_error(Errc::unknown_kernel, lines[0], [&] { pipeline.submit().wait(); });
+  expect_error(Errc::unknown_kernel, lines[0], [&] { b.read<float>(); });
+}
+
+void (*no_function)() = nullptr;
+void (*no_function_of_a_call)(HostCall&) = nullptr;
+
+TEST_P(Pipelines, An_empty_function_is_refused_when_it_is_added) {
+  expect_error(Errc::invalid_argument, "[call] its function is empty", [&] { pipeline.call(HostFunction(), {}, {b}); });
+  for (const HostFunction& function :
+       {HostFunction(no_function), HostFunction(no_function_of_a_call), HostFunction(std::function<void()>()),
+        HostFunction(std::function<void(HostCall&)>())}) {
+    expect_error(Errc::invalid_argument, "[count] its function is empty",
+                 [&] { pipeline.call("count", function, {}, {b}); });
+    expect_error(Errc::invalid_argument, "[count] its function is empty",
+                 [&] { pipeline.add({.op = StageOp::call, .kernel = "count", .output = b, .function = function}); });
+  }
+  EXPECT_EQ(pipeline.stage_count(), 0U);
+  pipeline.run();
+}
+
+TEST_P(Pipelines, At_most_a_hundred_problems_are_listed) {
+  for (int i = 0; i < 1000; ++i) pipeline.add("relo", {a}, b);
+  expect_error(Errc::unknown_kernel, "pipeline: 1000 problems:\n  stage 0 [relo]: ", [&] { pipeline.compile(); });
+  expect_error(Errc::unknown_kernel, "\n  stage 99 [relo]: there is no kernel 'relo', did you mean 'relu'?",
+               [&] { pipeline.compile(); });
+  expect_error(Errc::unknown_kernel, "\n  and 900 more", [&] { pipeline.compile(); });
 }
 
 TEST_P(Pipelines, A_buffer_freed_after_compiling_is_reported) {

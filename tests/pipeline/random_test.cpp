@@ -130,8 +130,10 @@ Params params_of(const RandomStage& stage) {
   const std::string_view name = kinds()[stage.kind].param;
   if (name.empty()) return {};
   if (name == "axis") return {{"axis", 1}};
-  if (name == "radius") return {{"radius", std::abs(stage.number) % 3}, {"sigma", 1.0}};
-  if (name == "amount") return {{"amount", 0.5}};
+  constexpr const char* borders[] = {"clamp", "reflect", "reflect_101", "wrap", "zero"};
+  const char* border = borders[(stage.number + 3) % 5];
+  if (name == "radius") return {{"radius", std::abs(stage.number) % 3}, {"sigma", 1.0}, {"border", border}};
+  if (name == "amount") return {{"amount", 0.5}, {"border", border}};
   return {{name, stage.number}};
 }
 

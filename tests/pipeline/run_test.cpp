@@ -549,6 +549,31 @@ TEST_F(PipelineRuns, Coroutines_can_await_a_run) {
   while (steps < 2) std::this_thread::yield();
 }
 
+// A kernel that no other test has compiled.
+tile::Kernel fresh_kernel() {
+  static std::atomic<int> count = 0;
+  const float number = static_cast<float>(++count) + 0.125F * static_cast<float>(test::seed() % 1'000'000);
+  return tile::kernel("fresh", [number](tile::Out<float> z, tile::In<float> x) {
+    z.store(tile::sin(tile::load_like(x, z) * number) + number);
+  });
+}
+
+TEST_F(PipelineRuns, Compiling_is_not_part_of_a_stage_and_explain_does_it_beforehand) {
+  const Buffer large = device.zeros({100'000}), result = device.zeros({100'000});
+  const auto compiling = [&](bool explains) {
+    Pipeline once(device);
+    once.add(fresh_kernel(), {large}, result);
+    if (explains) once.explain();
+    once.run();
+    const RunTimes times = once.last_run();
+    EXPECT_EQ(times.stages.size(), 1U);
+    EXPECT_LE(times.stages[0].compiling + times.stages[0].duration, times.total);
+    return times.stages[0].compiling.count();
+  };
+  EXPECT_GT(compiling(false), 0);
+  EXPECT_EQ(compiling(true), 0);
+}
+
 // How many allocations 100 replays make after a warm-up: the minimum of ten attempts. With several threads a work item
 // may get a role it never had and grow its capacity, later on a busier machine; what each replay allocates shows in
 // every attempt.

@@ -252,10 +252,10 @@ TEST(Plan, A_stage_tells_fusion_its_plan_and_its_program) {
   stage.outputs = {{1, f32, {3, 4}}};
   const Params params = {{"factor", 2}};
   const StageCall call(stage, params);
-  const kernels::Lowering plan = call.plan();
-  EXPECT_TRUE(plan.is_pointwise);
-  ASSERT_EQ(plan.scalars.size(), 1U);
-  const ir::Program program = call.program(plan, {{3, -1}, {3, -1}});
+  const kernels::Lowering lowering = call.lower();
+  EXPECT_TRUE(lowering.is_pointwise);
+  ASSERT_EQ(lowering.scalars.size(), 1U);
+  const ir::Program program = call.program(lowering, {{3, -1}, {3, -1}});
   EXPECT_EQ(program.buffers.size(), 2U);
   EXPECT_EQ(program.buffers[0].dims, std::vector<std::int64_t>({3, -1}));
 }

@@ -55,9 +55,11 @@ class TESSERA_API Evaluator {
   // A tensor with a copy of these bytes, which `owner` keeps alive.
   virtual TensorHandle upload(const Shape& shape, DType dtype, std::span<const std::byte> bytes,
                               std::shared_ptr<const void> owner) = 0;
-  // Copies a tensor to the host, then calls the node's step(). False if there is no memory for the tensor now: step()
-  // is called later to try again.
-  virtual bool download(const TensorHandle& tensor, std::span<std::byte> to, OperationNode& node) = 0;
+  // Copies a tensor to the host, then calls the node's step(). `allocate` returns memory for the copy, and is called by
+  // the thread that copies: clearing a large vector takes milliseconds. False if there is no memory for the tensor now:
+  // step() is called later to try again.
+  virtual bool download(const TensorHandle& tensor, std::function<std::span<std::byte>()> allocate,
+                        OperationNode& node) = 0;
 
   // Adds a child and evaluates it, then calls the parent's step() again.
   virtual void add_child(OperationNode& parent, NodePtr child) = 0;

@@ -340,9 +340,12 @@ class ToHostNode final : public TypedNode<std::vector<ElementOf<T>>> {
     if (!tensor_) {
       tensor_.emplace(source_->take());
       shape_ = handle_of(*tensor_).shape();
-      copy_.resize(static_cast<std::size_t>(shape_.elements()));
     }
-    is_copying_ = evaluator.download(handle_of(*tensor_), std::as_writable_bytes(std::span(copy_)), *this);
+    const auto allocate = [this] {
+      copy_.resize(static_cast<std::size_t>(shape_.elements()));
+      return std::as_writable_bytes(std::span(copy_));
+    };
+    is_copying_ = evaluator.download(handle_of(*tensor_), allocate, *this);
     return false;
   }
   void reset() override {

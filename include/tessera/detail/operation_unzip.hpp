@@ -29,13 +29,14 @@ class TESSERA_API UnzipSource {
   UnzipSource& operator=(const UnzipSource&) = delete;
 
   // Called by a part's step(). If the source has its value, returns a lock under which the part may take it. Otherwise
-  // the part waits, and its step() is called again. `self` owns this object.
+  // the part waits, and its step() is called again. `self` owns this object; `is_unused` is the part's own flag.
   [[nodiscard]] std::unique_lock<std::mutex> join(Evaluator& evaluator, OperationNode& part,
-                                                  const std::shared_ptr<UnzipSource>& self);
+                                                  const std::shared_ptr<UnzipSource>& self, bool& is_unused);
   engine::DeviceState* device() const noexcept;
   std::uint32_t depth() const noexcept;
 
-  // Counts the parts that exist and have not begun: they may need the value.
+  // Counts the parts that exist and have not joined: they may need the value. A part that joins becomes a user under
+  // the same lock, so that there is no moment at which a producer misses it.
   void add_unused() noexcept { unused_.fetch_add(1, std::memory_order_relaxed); }
   void remove_unused() noexcept { unused_.fetch_sub(1, std::memory_order_relaxed); }
 
@@ -56,7 +57,8 @@ class TESSERA_API UnzipSource {
   // Whether other runs need the value from a producer: no; yes, and it is there; yes, and it is being computed.
   enum class Demand : std::uint8_t { none, produced, producing };
 
-  bool claim(operation::RunState& run, OperationNode& part, const std::shared_ptr<UnzipSource>& self);
+  bool claim(operation::RunState& run, OperationNode& part, const std::shared_ptr<UnzipSource>& self, bool& is_unused);
+  void add_user(const std::shared_ptr<operation::RunState>& run);
   void prepare(bool is_again);
   // Called by the producer: the source has its value; and the producer has failed or finished.
   void produced(operation::RunState& run);
@@ -73,7 +75,7 @@ class TESSERA_API UnzipSource {
   bool is_repeatable_ = false;
   bool has_begun_ = false;                                 // must be reset before it begins again
   std::shared_ptr<operation::RunState> producer_;          // until that has finished
-  std::vector<std::weak_ptr<operation::RunState>> users_;  // other runs that have waited for it
+  std::vector<std::weak_ptr<operation::RunState>> users_;  // other runs that need it
   std::exception_ptr failure_;
   std::vector<WaitingPart> waiting_;
 };
@@ -87,16 +89,14 @@ class UnzipNode final : public TypedNode<std::tuple_element_t<I, Tuple>> {
     this->set_depth(source_->depth());
     source_->add_unused();
   }
-  ~UnzipNode() override { set_used(); }
+  ~UnzipNode() override {
+    if (is_unused_) source_->remove_unused();
+  }
   UnzipNode(const UnzipNode&) = delete;
   UnzipNode& operator=(const UnzipNode&) = delete;
 
-  void begin(Evaluator& evaluator) override {
-    set_used();
-    TypedNode<std::tuple_element_t<I, Tuple>>::begin(evaluator);
-  }
   bool step(Evaluator& evaluator) override {
-    std::unique_lock lock = source_->join(evaluator, *this, source_);
+    std::unique_lock lock = source_->join(evaluator, *this, source_, is_unused_);
     if (!lock) return false;
     auto& element = std::get<I>(*tuple_->value);
     for_each_tensor(element, [&](const TensorHandle& tensor) { evaluator.throw_if_poisoned(tensor); });
@@ -116,14 +116,11 @@ class UnzipNode final : public TypedNode<std::tuple_element_t<I, Tuple>> {
   void reset() override {
     TypedNode<std::tuple_element_t<I, Tuple>>::reset();
     source_->reset();
+    if (!std::exchange(is_unused_, true)) source_->add_unused();
   }
 
  private:
-  void set_used() noexcept {
-    if (std::exchange(is_unused_, false)) source_->remove_unused();
-  }
-
-  bool is_unused_ = true;
+  bool is_unused_ = true;  // it may be evaluated, and has not joined the source
   bool is_repeatable_ = false;
   std::shared_ptr<UnzipSource> source_;
   TypedNode<Tuple>* tuple_;

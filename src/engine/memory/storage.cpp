@@ -37,7 +37,11 @@ void release(View* view) noexcept {
 }
 
 void release_memory(Storage& storage) noexcept {
-  storage.device->memory.free(storage.block);
+  if (storage.release) {
+    (*storage.release)();
+  } else {
+    storage.device->memory.free(storage.block);
+  }
   drop(storage);
 }
 

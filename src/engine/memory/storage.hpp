@@ -11,6 +11,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -26,6 +28,8 @@ struct Storage : core::Pooled<Storage> {
 
   const Ref<DeviceState> device;
   const MemoryPool::Block block;
+  // Of memory that is the caller's: called instead of returning it to the pool.
+  std::unique_ptr<std::function<void()>> release;
   const std::string placeholder;       // "a temporary of a pipeline"; empty for memory
   std::atomic<std::uint32_t> refs{1};  // of views, and of a pending release
   std::atomic<std::uint32_t> views{1};

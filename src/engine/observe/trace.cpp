@@ -2,14 +2,17 @@
 
 #include <tessera/error.hpp>
 
+#include "core/environment.hpp"
 #include "core/text.hpp"
 #include "engine/observe/trace_record.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
 #include <locale>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -24,14 +27,16 @@ namespace {
 
 // A thread's name and number in traces.
 struct ThreadName {
+  ThreadName(std::string called, unsigned numbered) : name(std::move(called)), number(numbered) {}
   std::string name;
-  unsigned number = 0;
+  unsigned number;
 };
 
 ThreadName& this_thread_name() {
   static std::atomic<unsigned> count{0};
-  thread_local ThreadName name{"", ++count};
-  return name;
+  // On the heap: static TLS is scarce (see CMakeLists.txt).
+  thread_local const auto name = std::make_unique<ThreadName>("", ++count);
+  return *name;
 }
 
 const ThreadName& named_thread() {
@@ -97,6 +102,10 @@ class Recorder {
       trace_start(record);
       record.started = end;
     }
+    // A command waits once for another, whatever the number of buffers that they share.
+    std::ranges::sort(record.waited_for);
+    const auto repeated = std::ranges::unique(record.waited_for);
+    record.waited_for.erase(repeated.begin(), repeated.end());
     const std::scoped_lock lock(mutex_);
     if (!out_.is_open()) return;
     entries_.push_back({std::move(record), event, std::string(event.name), end});
@@ -126,13 +135,16 @@ class Recorder {
     introduce(event.device, record.thread, record.thread_name);
     const double queued = microseconds(record.queued - origin_);
     const double start = microseconds(record.started - origin_);
-    const bool is_piece = event.status == Status::running;
+    const bool is_piece = event.status == Status::running || event.is_compilation;  // a part of a command
     if (!is_piece) {  // a span from the submission to the start, beside the threads
       ++span_;
       write_span('b', entry, queued);
       write_span('e', entry, start);
     }
-    next() << R"({"ph":"X","cat":)" << (is_piece ? R"("piece")" : R"("command")")
+    next() << R"({"ph":"X","cat":)"
+           << (event.is_compilation ? R"("compile")"
+               : is_piece           ? R"("piece")"
+                                    : R"("command")")
            << ",\"name\":" << json_string(entry.name) << ",\"pid\":" << event.device << ",\"tid\":" << record.thread
            << ",\"ts\":" << start << ",\"dur\":" << microseconds(entry.end - record.started)
            << ",\"args\":{\"command\":" << event.id;
@@ -194,25 +206,38 @@ std::unique_ptr<TraceRecord> make_trace_record() {
   return record;
 }
 
-void trace_start(TraceRecord& record) {
+void trace_start(TraceRecord& record) noexcept {
   record.started = TraceRecord::Clock::now();
-  record.thread = named_thread().number;
-  record.thread_name = named_thread().name;
+  try {
+    record.thread = named_thread().number;
+    record.thread_name = named_thread().name;
+  } catch (const std::bad_alloc&) {
+  }
 }
 
-void trace_end(TraceRecord& record, const TraceEvent& event) { Recorder::instance().add(std::move(record), event); }
+void trace_end(TraceRecord& record, const TraceEvent& event) noexcept {
+  try {
+    Recorder::instance().add(std::move(record), event);
+  } catch (const std::bad_alloc&) {
+  }
+}
 
 void start_trace_from_environment() {
   static std::once_flag once;
   std::call_once(once, [] {
-    const char* file = std::getenv("TESSERA_TRACE");
+    const char* file = core::environment_variable("TESSERA_TRACE");
     if (!file || *file == '\0') return;
-    trace::start(file);
+    try {
+      trace::start(file);
+    } catch (const Error& error) {  // whoever opens the first device did not ask for the trace
+      std::cerr << "tessera: TESSERA_TRACE: " << error.what() << "; nothing is traced\n";
+      return;
+    }
     std::atexit([] {
       try {
         trace::stop();
       } catch (const Error& error) {  // there is no caller left to throw it to
-        std::cerr << "TESSERA_TRACE: " << error.what() << '\n';
+        std::cerr << "tessera: TESSERA_TRACE: " << error.what() << '\n';
       }
     });
   });

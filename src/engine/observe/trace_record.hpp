@@ -29,6 +29,7 @@ struct TraceEvent {
   std::string_view name;
   std::int64_t bytes;
   Status status;  // running: a thread finished helping with pieces of the command
+  bool is_compilation = false;
 };
 
 // begin_trace_record() returns null while no trace is on.
@@ -38,8 +39,9 @@ inline std::unique_ptr<TraceRecord> begin_trace_record() {
   return trace_is_on.load(std::memory_order_relaxed) ? make_trace_record() : nullptr;
 }
 // Records the start, on this thread; and the end, which consumes the record.
-void trace_start(TraceRecord& record);
-void trace_end(TraceRecord& record, const TraceEvent& event);
+// Without memory, something is missing in the trace.
+void trace_start(TraceRecord& record) noexcept;
+void trace_end(TraceRecord& record, const TraceEvent& event) noexcept;
 
 // Starts the trace that TESSERA_TRACE requests, once; called when a device is made.
 void start_trace_from_environment();

@@ -1,5 +1,6 @@
 #include "engine/schedule/timer.hpp"
 
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -25,9 +26,13 @@ void Timer::remove(const Key& key) {
   removed = calls_.extract(key);
 }
 
+// If the system has no thread now, the next call tries again: until then deadlines are checked only when work starts.
 void Timer::start() {
-  std::thread([this] { run(); }).detach();
-  ++idle_;
+  try {
+    std::thread([this] { run(); }).detach();
+    ++idle_;
+  } catch (const std::system_error&) {
+  }
 }
 
 void Timer::run() {

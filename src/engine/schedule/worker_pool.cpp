@@ -1,3 +1,4 @@
+#include "core/platform.hpp"
 #include "core/spin_lock.hpp"
 #include "engine/execution.hpp"
 #include "engine/observe/trace_record.hpp"
@@ -9,7 +10,7 @@
 #include <array>
 #include <memory>
 #include <mutex>
-#include <sched.h>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -86,15 +87,17 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
   }
 
   void push(Work& work) override {
-    std::call_once(started_, [this] { start(); });
+    start_once();
     std::unique_lock lock(lock_);
-    if (work.priority == Priority::low && level_ >= PowerLevel::serious) {
+    if (work.priority == Priority::low && level_ >= PowerLevel::serious && !is_alone()) {
       hold(work);
       return;
     }
     Worker* woken = enqueue(work);
     lock.unlock();
     if (woken) woken->parker.wake_up();
+    if (is_alone()) [[unlikely]]
+      run_all();
   }
 
   bool take_back(Work& work) override {
@@ -125,7 +128,7 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
   }
 
   void share(Work& work, std::int64_t helpers) override {
-    std::call_once(started_, [this] { start(); });
+    start_once();
     std::unique_lock lock(lock_);
     // The caller works too, on a core of its own: with one helper per core the threads competed for cores, and one call
     // in ten over 1 MiB took twice as long as the others.
@@ -145,7 +148,7 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
 
   Clock::time_point help(Work& target, Clock::time_point until) override {
     // If a worker slept, there might be no thread left to run the target: it runs anything, and sleeps only briefly.
-    const bool on_worker = is_on_worker();
+    const bool on_worker = is_on_worker() || is_alone();
     if (!on_worker && !may_use_caller()) return until;
     Clock::time_point end = Clock::now() + help_time;
     while (!target.is_settled()) {
@@ -164,7 +167,7 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
     return until;
   }
 
-  bool must_help() const override { return is_on_worker(); }
+  bool must_help() const override { return is_on_worker() || is_alone(); }
 
   bool run_one() override {
     std::unique_lock lock(lock_);
@@ -192,12 +195,12 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
   PowerLevel power_level() const override { return level_; }
 
   void set_power_level(PowerLevel level) override {
-    std::call_once(started_, [this] { start(); });
+    start_once();
     std::vector<Worker*> woken;
     {
       const std::scoped_lock lock(lock_);
       level_ = level;
-      const auto all = static_cast<unsigned>(workers_.size());
+      const auto all = std::max(1U, threads_.load());
       switch (level) {
         case PowerLevel::nominal:
           limit_ = all;
@@ -244,10 +247,35 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
  private:
   bool is_on_worker() const noexcept { return this_worker && this_worker->pool == this; }
 
-  void start() {
-    for (const auto& worker : workers_) {
-      worker->thread = std::thread([self = shared_from_this(), &worker = *worker] { self->run(worker); });
+  // Where the system has no thread for any worker, whoever makes an item ready executes it, and the threads are asked
+  // for again with the next one.
+  bool is_alone() const noexcept { return threads_.load(std::memory_order_relaxed) == 0 && has_started_; }
+
+  void start_once() {
+    if (threads_.load(std::memory_order_acquire) != 0) [[likely]]
+      return;
+    const std::scoped_lock starting(start_mutex_);
+    if (threads_ != 0) return;
+    unsigned count = 0;
+    try {
+      for (const auto& worker : workers_) {
+        worker->thread = std::thread([self = shared_from_this(), &worker = *worker] { self->run(worker); });
+        ++count;
+      }
+    } catch (const std::system_error&) {  // fewer have to do
     }
+    const std::scoped_lock lock(lock_);
+    if (level_ == PowerLevel::nominal) limit_ = count;
+    has_started_ = true;
+    threads_ = count;
+  }
+
+  // Executes everything that is ready; items that become ready meanwhile too, without nesting.
+  void run_all() {
+    static thread_local bool is_running = false;
+    if (std::exchange(is_running, true)) return;
+    while (run_one()) continue;
+    is_running = false;
   }
 
   void run(Worker& worker) {
@@ -286,7 +314,7 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
       --searching_;
       if (found || has_work()) return;
     }
-    worker.last_core = sched_getcpu();
+    worker.last_core = core::current_core();
     asleep_.push_back(&worker);
     // A worker beyond the limit may have been the only one awake when work came.
     Worker* woken = worker_to_wake();
@@ -298,7 +326,9 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
 
   // Whether this worker runs on the core of the thread that submitted last: while it looks for work there, that thread
   // cannot submit any.
-  bool is_in_the_way() const noexcept { return sched_getcpu() == submitter_core_.load(std::memory_order_relaxed); }
+  bool is_in_the_way() const noexcept {
+    return core::current_core() == submitter_core_.load(std::memory_order_relaxed);
+  }
 
   bool has_work() const noexcept {
     for (const auto& waiting : waiting_) {
@@ -310,7 +340,7 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
   // Everything below is called under the lock.
 
   Worker* enqueue(Work& work) {
-    if (!is_on_worker()) submitter_core_.store(sched_getcpu(), std::memory_order_relaxed);
+    if (!is_on_worker()) submitter_core_.store(core::current_core(), std::memory_order_relaxed);
     const auto p = static_cast<std::size_t>(work.priority);
     ready_[p].push_back(work);
     waiting_[p].store(waiting_[p].load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -348,10 +378,11 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
   // A sleeping worker, if there is work for it that no other worker is looking for and that is worth waking it.
   Worker* worker_to_wake() {
     if (asleep_.empty() || searching_ != 0 || !has_work()) return nullptr;
-    if (asleep_.size() < workers_.size() && queued_cost_ + running_cost_ < worth_waking) return nullptr;
+    if (asleep_.size() < threads_.load(std::memory_order_relaxed) && queued_cost_ + running_cost_ < worth_waking)
+      return nullptr;
     // The one that fell asleep last, but preferably one that slept on another core than this thread's: on this core it
     // would preempt this thread instead of running beside it.
-    const int here = sched_getcpu();
+    const int here = core::current_core();
     auto chosen = asleep_.end();
     for (auto it = asleep_.begin(); it != asleep_.end(); ++it) {
       if ((*it)->index >= limit_) continue;
@@ -430,8 +461,10 @@ class WorkerPool final : public Scheduler, public std::enable_shared_from_this<W
     return enqueue(work);
   }
 
-  std::once_flag started_;
   std::vector<std::unique_ptr<Worker>> workers_;
+  std::mutex start_mutex_;
+  std::atomic<unsigned> threads_{0};      // that could be started, of the first workers
+  std::atomic<bool> has_started_{false};  // it was tried
 
   core::SpinLock lock_;
   std::array<List, 3> ready_;

@@ -15,6 +15,7 @@
 #include <string>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 namespace tessera {
 namespace {
@@ -39,11 +40,27 @@ class Trace : public ::testing::Test {
   std::map<CommandId, json> commands() {
     std::map<CommandId, json> found;
     for (const json& event : events()) {
-      if (event.at("ph") == "X") found[event.at("args").at("command")] = event;
+      if (event.at("ph") == "X" && event.at("cat") != "compile") found[event.at("args").at("command")] = event;
     }
     return found;
   }
 };
+
+TEST_F(Trace, Compiling_has_its_own_span) {
+  const float number = 0.5F + static_cast<float>(::getpid());
+  const auto fresh = tile::kernel(
+      "fresh", [number](tile::Out<float> z, tile::In<float> x) { z.store(tile::load_like(x, z) * number); });
+  const Buffer a = device.zeros({2000});
+  trace::start(file);
+  device.run(fresh, {a}, device.zeros({2000}));
+  device.run(fresh, {a}, device.zeros({2000}));
+  trace::stop();
+  std::vector<std::string> compiled;
+  for (const json& event : events()) {
+    if (event.value("cat", "") == "compile") compiled.push_back(event.at("name"));
+  }
+  EXPECT_EQ(compiled, std::vector<std::string>{"fresh"});
+}
 
 TEST_F(Trace, Records_every_command_with_its_times_and_dependencies) {
   Buffer a = device.zeros({2000});
@@ -81,6 +98,31 @@ TEST_F(Trace, Records_every_command_with_its_times_and_dependencies) {
   EXPECT_EQ(found.at(refused.id()).at("args").at("status"), "failed");
 }
 
+TEST_F(Trace, A_command_that_is_waited_for_twice_is_listed_once) {
+  Buffer a = device.zeros({4});
+  const Buffer b = device.zeros({4}), sum = device.zeros({4});
+  Pipeline pipeline(device);
+  pipeline.call("both", [] {}, {}, {a, b}).add("elementwise_add", {a, b}, sum);
+  pipeline.compile();
+  trace::start(file);
+  {
+    Command run;
+    {
+      const auto view = a.map<float>();
+      run = pipeline.submit();
+    }
+    run.wait();
+  }
+  trace::stop();
+  int found = 0;
+  for (const json& event : events()) {
+    if (event.at("ph") != "X" || event.at("name") != "elementwise_add") continue;
+    EXPECT_EQ(event.at("args").at("waited_for").size(), 1U) << event;
+    ++found;
+  }
+  EXPECT_EQ(found, 1);
+}
+
 TEST_F(Trace, Threads_have_names) {
   trace::start(file);
   const Command command = device.submit("fill", {}, device.zeros({100'000}));
@@ -110,6 +152,8 @@ TEST_F(Trace, Records_cancelled_commands) {
 TEST(TraceChild, Runs_a_small_job) {
   const Device device = Device::best();
   device.run("fill", {}, device.zeros({4}));
+  const Device second = Device::simulated({});
+  second.run("fill", {}, second.zeros({4}));
 }
 
 TEST_F(Trace, The_environment_traces_a_whole_process) {
@@ -117,8 +161,17 @@ TEST_F(Trace, The_environment_traces_a_whole_process) {
   const std::string job = " --gtest_filter=TraceChild.* >/dev/null 2>&1";
   ASSERT_EQ(std::system(("TESSERA_TRACE='" + file.string() + "' '" + self + "'" + job).c_str()), 0);
   EXPECT_EQ(commands().at(1).at("name"), "fill");
-  // A file that cannot be written is an error when the first device is opened; the process goes on.
-  EXPECT_NE(std::system(("TESSERA_TRACE=/nowhere/t.json '" + self + "'" + job).c_str()), 0);
+}
+
+TEST_F(Trace, A_file_of_the_environment_that_cannot_be_written_is_told_once_and_changes_nothing_else) {
+  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
+  const std::string job = " --gtest_filter=TraceChild.* >/dev/null 2>'" + file.string() + "'";
+  EXPECT_EQ(std::system(("TESSERA_TRACE=/nowhere/t.json '" + self + "'" + job).c_str()), 0);
+  std::ostringstream said;
+  said << std::ifstream(file).rdbuf();
+  const std::string expected = "tessera: TESSERA_TRACE: cannot write the trace file \"/nowhere/t.json\"";
+  EXPECT_EQ(said.str().find(expected), 0U) << said.str();
+  EXPECT_EQ(said.str().find(expected, 1), std::string::npos) << said.str();
 }
 
 // Files that cannot be written.
