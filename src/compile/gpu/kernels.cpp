@@ -88,7 +88,7 @@ Printer::Printer(const ir::Program& program, const Target& target, Form form)
       kinds_(number_kinds(program, analysis_.is_live, target)) {
   const Choice choice = choice_of(program);
   has_stages_ = needs_tiles(program) || (form == Form::few && choice == Choice::reduction);
-  if (has_stages_) group_ = std::min(group_, target.staged_group);
+  if (needs_tiles(program)) group_ = std::min(group_, target.tile_group);
   if (form == Form::many && choice == Choice::product) {
     const Product product = *product_of(program);
     std::int64_t inner = 0;

@@ -18,19 +18,21 @@ using compile::gpu::Dialect;
 using compile::gpu::Form;
 using compile::gpu::Target;
 
-std::string printed(Dialect dialect, int staged_group) {
+std::string printed(Dialect dialect, int tile_group) {
   const ir::Program program =
-      tile::trace("squares", {{"z", ir::Type::f32, {-1, 1}}, {"x", ir::Type::f32, {-1, -1}}}, {}, [] {
-        const tile::Output z;
-        const tile::Input x(0);
-        const tile::Tile rows = x.load({z.tile_dim(0), x.dim(1)}, {z.block(0), 0});
-        z.store(tile::reduce_sum(rows * rows, 1));
-      });
+      tile::trace("squares", {{"z", ir::Type::f32, {-1, 1}}, {"x", ir::Type::f32, {-1, -1}}}, {},
+                  [] {
+                    const tile::Output z;
+                    const tile::Input x(0);
+                    const tile::Tile rows = x.load({z.tile_dim(0), x.dim(1)}, {z.block(0), 0});
+                    z.store(tile::reduce_sum(rows * rows, 1));
+                  },
+                  {4, 1});
   Target target;
   target.dialect = dialect;
   target.has_u8 = true;
-  target.staged_group = staged_group;
-  return compile::gpu::print(program, target, Form::few).source;
+  target.tile_group = tile_group;
+  return compile::gpu::print(program, target, Form::many).source;
 }
 
 TEST(GpuStages, Have_barriers_between_them_unless_there_is_a_single_invocation) {
