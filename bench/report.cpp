@@ -70,7 +70,7 @@ std::vector<Line> lines(const Result& result) {
   return all;
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string json = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') json += '\\';
@@ -95,9 +95,9 @@ std::string json(const Line& line) {
   const bool is_judged = has_bar && verdict != Verdict::not_measured;
   const bool is_met = verdict == Verdict::met && line.result.wrong.empty();
   const auto limit = verdict == Verdict::out_of_reach ? line.result.limit_ratio(*line.index) : std::nullopt;
-  return "{\"name\": " + quoted(measured.name) + ", \"ours\": " + json_number(line.result.ours) +
-         ", \"unit\": " + quoted(measured.unit) +
-         ", \"rival\": " + (line.rival() ? quoted(line.rival()->name) : "null") +
+  return "{\"name\": " + in_quotes(measured.name) + ", \"ours\": " + json_number(line.result.ours) +
+         ", \"unit\": " + in_quotes(measured.unit) +
+         ", \"rival\": " + (line.rival() ? in_quotes(line.rival()->name) : "null") +
          ", \"rival_figure\": " + json_number(line.figure()) + ", \"ratio\": " + json_number(line.ratio()) +
          ", \"bar\": " + (has_bar ? json_number(line.bar().value) : "null") +
          ", \"bar_kind\": " + (has_bar ? kind : "null") +
@@ -152,9 +152,9 @@ void print_table(std::ostream& out, const std::vector<Result>& results) {
 void write_json(const std::filesystem::path& file, const std::string& device, const std::vector<Result>& results,
                 bool quick) {
   std::ofstream out(file);
-  out << "{\n  \"tessera\": " << quoted(tessera::version())
-      << ",\n  \"processor\": " << quoted(tessera::Device::open("cpu").info().name)
-      << ",\n  \"device\": " << quoted(device + ": " + tessera::Device::open(device).info().name)
+  out << "{\n  \"tessera\": " << in_quotes(tessera::version())
+      << ",\n  \"processor\": " << in_quotes(tessera::Device::open("cpu").info().name)
+      << ",\n  \"device\": " << in_quotes(device + ": " + tessera::Device::open(device).info().name)
       << ",\n  \"quick\": " << (quick ? "true" : "false") << ",\n  \"results\": [";
   const char* separator = "\n    ";
   for (const Result& result : results) {

@@ -69,7 +69,7 @@ std::unique_ptr<driver::Driver> open_driver(std::string_view backend) {
   if (auto driver = driver::open_driver(backend)) return driver;
   std::string known;
   for (const DeviceInfo& info : driver::list_devices()) known += (known.empty() ? "" : ", ") + info.backend;
-  throw Error(Errc::unknown_device, text("there is no device ", core::quoted(backend), "; available: ", known));
+  throw Error(Errc::unknown_device, text("there is no device ", core::in_quotes(backend), "; available: ", known));
 }
 
 bool is_lost(const Device& device) {

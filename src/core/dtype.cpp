@@ -43,7 +43,7 @@ DType dtype_from_string(std::string_view name) {
     if (name == alias.name) return alias.dtype;
   }
   throw Error(Errc::invalid_argument,
-              core::text(core::quoted(name), " is not an element type; use f32, f64, s32, s64, u32 or u8"));
+              core::text(core::in_quotes(name), " is not an element type; use f32, f64, s32, s64, u32 or u8"));
 }
 
 }  // namespace tessera

@@ -45,7 +45,7 @@ class MemberChecks {
     if (event != Json::parse_event_t::key) return true;
     const auto& key = parsed.get_ref<const std::string&>();
     if (!open_.back().insert(key).second) {
-      throw Error(Errc::invalid_argument, text("[", call_, "] an object has ", quoted(key), " twice"));
+      throw Error(Errc::invalid_argument, text("[", call_, "] an object has ", in_quotes(key), " twice"));
     }
     if (open_.back().size() > most_members) {
       throw Error(Errc::invalid_argument, text("[", call_, "] an object has more than ", most_members, " members"));

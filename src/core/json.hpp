@@ -46,7 +46,7 @@ class JsonReader {
     if (!json_.is_object()) fail("expected an object");
     for (const auto& member : json_.items()) {
       if (std::ranges::find(keys, member.key()) != keys.end()) continue;
-      fail(text(quoted(member.key()), " is unknown", suggestion(member.key(), {keys.begin(), keys.size()})));
+      fail(text(in_quotes(member.key()), " is unknown", suggestion(member.key(), {keys.begin(), keys.size()})));
     }
   }
   bool has(const char* key) const { return json_.is_object() && json_.contains(key); }
@@ -133,7 +133,7 @@ class JsonReader {
     if (name == "inf") return infinity;
     if (name == "-inf") return -infinity;
     if (name == "nan" || name == "-nan") return std::numeric_limits<double>::quiet_NaN();
-    fail(text("unknown number ", quoted(name)));
+    fail(text("unknown number ", in_quotes(name)));
   }
 
   const Json& json_;

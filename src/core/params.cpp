@@ -79,7 +79,7 @@ void Params::take(Params& other) noexcept {
 
 void Params::add(Param param) {
   if (find(param.name)) {
-    throw Error(Errc::invalid_parameter, core::text("parameter ", core::quoted(param.name), " is given twice"));
+    throw Error(Errc::invalid_parameter, core::text("parameter ", core::in_quotes(param.name), " is given twice"));
   }
   if (size_ == capacity_) {
     Param* grown = std::allocator<Param>().allocate(capacity_ * 2);

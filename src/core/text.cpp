@@ -53,7 +53,7 @@ std::string shortened(std::string_view input, std::size_t most) {
   return text(beginning(input, most), "… (", input.size(), " bytes)");
 }
 
-std::string quoted(std::string_view input) {
+std::string in_quotes(std::string_view input) {
   if (input.size() <= longest_quoted) return text("'", input, "'");
   return text("'", beginning(input, longest_quoted), "…' (", input.size(), " bytes)");
 }

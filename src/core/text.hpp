@@ -23,7 +23,8 @@ std::string text(const Part&... parts) {
 inline constexpr std::size_t longest_quoted = 80;
 std::string shortened(std::string_view input, std::size_t most = longest_quoted);
 // The same in quotes: "'relu'", "'aaaa…' (1048576 bytes)".
-std::string quoted(std::string_view input);
+// (Under the name quoted, argument-dependent lookup would prefer std::quoted for a std::string.)
+std::string in_quotes(std::string_view input);
 
 // The candidate that `name` was probably meant to be: the most similar of those that contain it as whole words
 // ("reduce_sum" for "sum"), else the most similar. Empty if none is close enough.

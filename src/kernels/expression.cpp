@@ -100,7 +100,7 @@ class Parser {
  private:
   [[noreturn]] void fail(std::size_t at, std::string_view what) const;
   [[noreturn]] void fail_expected(std::string_view what) const {
-    fail(at_, text("expected ", what, ", got ", token_.empty() ? "the end" : core::quoted(token_)));
+    fail(at_, text("expected ", what, ", got ", token_.empty() ? "the end" : core::in_quotes(token_)));
   }
 
   void advance();
@@ -334,13 +334,13 @@ void Parser::fail_unknown(std::string_view name, std::size_t at, bool is_called)
   }
   const bool is_value =
       std::ranges::find(inputs_, name) != inputs_.end() || std::ranges::find(params_, name) != params_.end();
-  if (is_called && is_value) fail(at, text(core::quoted(name), " is not a function; to multiply, write *"));
+  if (is_called && is_value) fail(at, text(core::in_quotes(name), " is not a function; to multiply, write *"));
   std::string hint = core::suggestion(name, names);
   if (hint.empty() && is_called) {
     hint = "; the functions are ";
     for (const Function& function : functions) hint += text(&function == functions ? "" : ", ", function.name);
   }
-  fail(at, text("unknown name ", core::quoted(name), hint));
+  fail(at, text("unknown name ", core::in_quotes(name), hint));
 }
 
 void Parser::call(const Function& function) {

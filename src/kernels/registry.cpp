@@ -137,7 +137,7 @@ const Kernel& find(std::string_view name) {
   std::vector<std::string_view> names;
   for (const Entry* entry : registry.entries()) names.push_back(entry->name);
   const std::string hint = core::suggestion(name, names);
-  throw Error(Errc::unknown_kernel, core::text("there is no kernel ", core::quoted(name), hint.empty() ? ";" : hint,
+  throw Error(Errc::unknown_kernel, core::text("there is no kernel ", core::in_quotes(name), hint.empty() ? ";" : hint,
                                                " Device::kernels() lists all"));
 }
 

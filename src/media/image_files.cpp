@@ -143,7 +143,7 @@ ImageFormat format_by_name(const fs::path& path) {
   if (extension == ".png") return ImageFormat::png;
   if (extension == ".jpg" || extension == ".jpeg") return ImageFormat::jpeg;
   throw Error(Errc::invalid_argument,
-              text("unknown extension ", core::quoted(path.extension().string()), ", not ", known));
+              text("unknown extension ", core::in_quotes(path.extension().string()), ", not ", known));
 }
 
 void expect_image(const Buffer& buffer) {

@@ -54,7 +54,7 @@ void PipelineState::compile() {
 
 Buffer PipelineState::add_placeholder(GraphBuffer::Kind kind, std::string name, const Shape& shape, DType dtype) {
   shape.size_bytes(dtype);  // throws if it does not fit
-  std::string what = kind == GraphBuffer::Kind::slot ? text("the slot ", core::quoted(name), " of a pipeline")
+  std::string what = kind == GraphBuffer::Kind::slot ? text("the slot ", core::in_quotes(name), " of a pipeline")
                                                      : std::string("a temporary of a pipeline");
   Buffer handle =
       Access::make<Buffer>(Ref<View>::adopt(new View(*new Storage(*device, std::move(what)), shape, dtype)));
@@ -88,7 +88,7 @@ void expect_free_name(const PipelineState& pipeline, std::string_view call, cons
   const bool is_param = pipeline.param_indices.contains(name);
   if (!is_slot && (!is_param || for_param)) return;
   throw Error(Errc::invalid_argument,
-              text("[", call, "] the pipeline already has a ", is_slot ? "slot " : "parameter ", core::quoted(name)));
+              text("[", call, "] the pipeline already has a ", is_slot ? "slot " : "parameter ", core::in_quotes(name)));
 }
 
 engine::StreamState* stream_of(const Stream& stream, std::string_view call) {

@@ -14,7 +14,7 @@ using core::text;
 namespace {
 
 Storage& checked_slot(const DeviceState& device, const plan::GraphBuffer& slot, const Binding& binding) {
-  const auto what = [&] { return text("the buffer for the slot ", core::quoted(slot.name)); };
+  const auto what = [&] { return text("the buffer for the slot ", core::in_quotes(slot.name)); };
   const View* view = Access::get(binding.buffer);
   if (!view) throw Error(Errc::invalid_argument, what() + " is an empty handle");
   Storage& storage = *view->storage;
@@ -36,7 +36,7 @@ void check_different(const ExecutablePlan& plan, const BoundSlots& slots, std::s
   const auto check = [&](std::size_t other, const Storage* storage) {
     if (storage != slots[index] || !(plan.is_written[slot] || plan.is_written[other])) return;
     throw Error(Errc::invalid_argument,
-                text("the buffer for the slot ", core::quoted(plan.graph.buffers[slot].name), " is also ",
+                text("the buffer for the slot ", core::in_quotes(plan.graph.buffers[slot].name), " is also ",
                      core::shortened(plan.graph.buffers[other].name), ", and the pipeline writes it"));
   };
   for (std::size_t i = 0; i < index; ++i) check(plan.slots[i], slots[i]);
@@ -61,7 +61,7 @@ void find_slots(const DeviceState& device, const ExecutablePlan& plan, const Bin
         slots[slots.size() - 1] = &checked_slot(device, slot, *bound);
         check_different(plan, slots, slots.size() - 1);
       } else if (std::ranges::binary_search(plan.used, number)) {
-        throw Error(Errc::invalid_argument, text("the slot ", core::quoted(slot.name), ", ",
+        throw Error(Errc::invalid_argument, text("the slot ", core::in_quotes(slot.name), ", ",
                                                  to_string(slot.dtype, slot.shape), ", has no buffer in this run"));
       }
     } catch (const Error& error) {

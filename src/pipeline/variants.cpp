@@ -51,7 +51,7 @@ void check_names(const PipelineState& pipeline, const Bindings& bindings, std::v
     const Binding& binding = bindings[i];
     for (std::size_t j = 0; j < i; ++j) {
       if (bindings[j].name != binding.name) continue;
-      problem(Errc::invalid_argument, text(core::quoted(binding.name), " is bound twice"));
+      problem(Errc::invalid_argument, text(core::in_quotes(binding.name), " is bound twice"));
       break;
     }
     const bool is_param = std::ranges::find(pipeline.params, binding.name, &Param::name) != pipeline.params.end();
@@ -60,9 +60,9 @@ void check_names(const PipelineState& pipeline, const Bindings& bindings, std::v
     });
     if (binding.is_buffer ? is_slot : is_param) continue;
     if (is_slot) {
-      problem(Errc::invalid_argument, text(core::quoted(binding.name), " is a slot: bind a buffer"));
+      problem(Errc::invalid_argument, text(core::in_quotes(binding.name), " is a slot: bind a buffer"));
     } else if (is_param) {
-      problem(Errc::invalid_argument, text(core::quoted(binding.name), " is a parameter: bind a value"));
+      problem(Errc::invalid_argument, text(core::in_quotes(binding.name), " is a parameter: bind a value"));
     } else {
       std::vector<std::string_view> names;
       names.reserve(pipeline.params.size());
@@ -70,7 +70,7 @@ void check_names(const PipelineState& pipeline, const Bindings& bindings, std::v
       for (const PipelineState::Placeholder& one : pipeline.placeholders) {
         if (one.kind == GraphBuffer::Kind::slot) names.push_back(one.name);
       }
-      problem(Errc::unknown_parameter, text("there is no slot or parameter ", core::quoted(binding.name),
+      problem(Errc::unknown_parameter, text("there is no slot or parameter ", core::in_quotes(binding.name),
                                             core::suggestion(binding.name, names)));
     }
   }

@@ -80,7 +80,7 @@ std::string memory_text(const Graph& graph, const Plan& plan) {
   return lines;
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') result += '\\';
@@ -112,10 +112,10 @@ std::string explain(const Graph& graph, const Plan& plan, const std::vector<std:
 std::string to_dot(const Graph& graph, const Plan& plan) {
   std::string lines = "digraph pipeline {\n  node [shape=box];\n";
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
-    lines += text("  subgraph cluster_", g, " {\n    label=", quoted(text("group ", g)), ";\n");
+    lines += text("  subgraph cluster_", g, " {\n    label=", in_quotes(text("group ", g)), ";\n");
     for (const std::size_t s : plan.groups[g].stages) {
       const GraphStage& stage = graph.stages[s];
-      lines += text("    stage_", s, " [label=", quoted(text(s, ": ", stage.label, params_text(stage.params))), "];\n");
+      lines += text("    stage_", s, " [label=", in_quotes(text(s, ": ", stage.label, params_text(stage.params))), "];\n");
     }
     lines += "  }\n";
   }
@@ -134,7 +134,7 @@ std::string to_dot(const Graph& graph, const Plan& plan) {
     if (!is_used[b]) continue;
     const bool is_temporary = graph.buffers[b].kind == GraphBuffer::Kind::temporary;
     lines += text("  buffer_", b, " [shape=ellipse, style=", is_temporary ? "dashed" : "solid",
-                  ", label=", quoted(buffer_text(graph, b)), "];\n");
+                  ", label=", in_quotes(buffer_text(graph, b)), "];\n");
   }
   for (std::size_t g = 0; g < plan.groups.size(); ++g) {
     for (const std::size_t earlier : plan.groups[g].ordered_after) {

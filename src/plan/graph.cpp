@@ -46,7 +46,7 @@ Value substituted(const Value& value, const Graph& graph, const std::vector<Valu
   std::vector<std::string_view> names;
   names.reserve(graph.params.size());
   for (const Param& param : graph.params) names.push_back(param.name);
-  throw Error(Errc::unknown_parameter, text("the pipeline has no parameter ", core::quoted(value.parameter_name()),
+  throw Error(Errc::unknown_parameter, text("the pipeline has no parameter ", core::in_quotes(value.parameter_name()),
                                             core::suggestion(value.parameter_name(), names)));
 }
 

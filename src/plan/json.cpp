@@ -68,7 +68,7 @@ std::string read_name(const Reader& json, Names& names, std::string_view kind) {
   std::string name = json.string();
   if (name.empty()) json.fail("is empty");
   const auto [known, is_new] = names.try_emplace(name, kind);
-  if (!is_new) json.fail(text("there is already a ", known->second, " ", core::quoted(name)));
+  if (!is_new) json.fail(text("there is already a ", known->second, " ", core::in_quotes(name)));
   return name;
 }
 
@@ -82,7 +82,7 @@ GraphBuffer read_buffer(const Reader& json, Names& names) {
   } else if (kind == "temporary") {
     buffer.kind = GraphBuffer::Kind::temporary;
   } else {
-    json["kind"].fail(text("expected slot or temporary, got ", core::quoted(kind)));
+    json["kind"].fail(text("expected slot or temporary, got ", core::in_quotes(kind)));
   }
   buffer.dtype = json["dtype"].dtype();
   buffer.shape = json["shape"].shape();
@@ -123,7 +123,7 @@ GraphStage read_stage(const Reader& json, const Graph& graph) {
   } else if (op == tessera::to_string(StageOp::run_kernel)) {
     stage.label = json["kernel"].string();
   } else {
-    json["op"].fail(text("expected run_kernel, copy_buffer or barrier, got ", core::quoted(op)));
+    json["op"].fail(text("expected run_kernel, copy_buffer or barrier, got ", core::in_quotes(op)));
   }
   json["inputs"].each([&](const Reader& input) { stage.inputs.push_back(read_use(input, graph)); });
   stage.outputs.push_back(read_use(json["output"], graph));

@@ -210,10 +210,10 @@ bool is_name(std::string_view name) {
 void check_kernel_name(std::string_view name) {
   if (!is_name(name))
     throw Error(Errc::invalid_kernel,
-                text(core::quoted(name), " is not a valid kernel name: a letter, then letters, digits, '_' and '.'"));
+                text(core::in_quotes(name), " is not a valid kernel name: a letter, then letters, digits, '_' and '.'"));
   if (name.size() > longest_name)
     throw Error(Errc::invalid_kernel,
-                text("the kernel name ", core::quoted(name), " is too long: at most ", longest_name, " letters"));
+                text("the kernel name ", core::in_quotes(name), " is too long: at most ", longest_name, " letters"));
 }
 
 namespace {
@@ -226,7 +226,7 @@ void check(const Kernel::State& kernel) {
     };
     if (parameter.kind == Parameter::Kind::scalar && std::ranges::count_if(kernel.parameters, is_same) > 1)
       throw Error(Errc::invalid_kernel,
-                  text("[", kernel.name, "] there are two scalars ", core::quoted(parameter.name)));
+                  text("[", kernel.name, "] there are two scalars ", core::in_quotes(parameter.name)));
   }
 }
 

@@ -101,11 +101,11 @@ TEST(Suggestion, Is_the_end_of_a_sentence_or_nothing) {
 }
 
 TEST(Quoted, Input_is_shortened_between_characters) {
-  EXPECT_EQ(core::quoted("relu"), "'relu'");
+  EXPECT_EQ(core::in_quotes("relu"), "'relu'");
   EXPECT_EQ(shortened("relu"), "relu");
   EXPECT_EQ(shortened(std::string(80, 'x')), std::string(80, 'x'));
   EXPECT_EQ(shortened(std::string(81, 'x')), std::string(80, 'x') + "… (81 bytes)");
-  EXPECT_EQ(core::quoted(std::string(1'000'000, 'x')), "'" + std::string(80, 'x') + "…' (1000000 bytes)");
+  EXPECT_EQ(core::in_quotes(std::string(1'000'000, 'x')), "'" + std::string(80, 'x') + "…' (1000000 bytes)");
   EXPECT_EQ(shortened(std::string(79, 'x') + "ππ"), std::string(79, 'x') + "… (83 bytes)");
   EXPECT_EQ(shortened(std::string(200, '\x80')), "… (200 bytes)");  // no UTF-8
   EXPECT_EQ(shortened("abcdef", 3), "abc… (6 bytes)");

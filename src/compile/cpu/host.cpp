@@ -105,7 +105,7 @@ Host detect_host(const char* cap) {
     const auto* name = std::find(level_names.begin(), level_names.end(), cap);
     if (name == level_names.end()) {
       throw Error(Errc::invalid_argument,
-                  core::text("TESSERA_CPU_FEATURES is ", core::quoted(cap), "; it must be sse2, avx2 or avx512"));
+                  core::text("TESSERA_CPU_FEATURES is ", core::in_quotes(cap), "; it must be sse2, avx2 or avx512"));
     }
     host.level = std::min(host.level, static_cast<VectorLevel>(name - level_names.begin()));
     host.capped = true;
