@@ -241,6 +241,9 @@ TESSERA_C_API void tessera_buffer_release(tessera_buffer* buffer);
 /* Gives the memory back now. Later uses through any handle are TESSERA_BUFFER_FREED, a second free too; the handle is
  * released as usual. */
 TESSERA_C_API tessera_code tessera_buffer_free(tessera_buffer* buffer);
+/* Several of them, or none if one is bad or freed. */
+TESSERA_C_API tessera_code tessera_buffers_free(tessera_buffer* const* buffers, size_t count);
+TESSERA_C_API tessera_code tessera_buffer_is_freed(tessera_buffer* buffer, int32_t* is_freed);
 
 /* `shape` has space for TESSERA_MAX_RANK extents. */
 TESSERA_C_API tessera_code tessera_buffer_shape(tessera_buffer* buffer, int64_t* shape, size_t* rank);
@@ -401,6 +404,7 @@ TESSERA_C_API tessera_code tessera_stream_run(tessera_stream* stream, const char
 TESSERA_C_API tessera_code tessera_stream_submit(tessera_stream* stream, const char* kernel,
                                                  tessera_buffer* const* inputs, size_t input_count,
                                                  tessera_buffer* output, const char* params, tessera_command** command);
+TESSERA_C_API tessera_code tessera_stream_device(tessera_stream* stream, tessera_device** device);
 TESSERA_C_API tessera_code tessera_stream_in_flight(tessera_stream* stream, size_t* count);
 TESSERA_C_API tessera_code tessera_stream_synchronize(tessera_stream* stream);
 
@@ -416,6 +420,7 @@ typedef struct tessera_pipeline_options {
 TESSERA_C_API tessera_code tessera_pipeline_create(tessera_device* device, const tessera_pipeline_options* options,
                                                    tessera_pipeline** pipeline);
 TESSERA_C_API tessera_code tessera_pipeline_clone(tessera_pipeline* pipeline, tessera_pipeline** clone);
+TESSERA_C_API tessera_code tessera_pipeline_device(tessera_pipeline* pipeline, tessera_device** device);
 TESSERA_C_API void tessera_pipeline_release(tessera_pipeline* pipeline);
 
 /* Record a stage. tessera_pipeline_compile checks them. A parameter {"sigma": {"param": "sigma"}} is bound by each run:
@@ -531,6 +536,7 @@ TESSERA_C_API tessera_code tessera_image_encode(tessera_image* image, tessera_im
 /* Records every command into a file for chrome://tracing and ui.perfetto.dev. */
 TESSERA_C_API tessera_code tessera_trace_start(const char* path);
 TESSERA_C_API tessera_code tessera_trace_stop(void);
+TESSERA_C_API int32_t tessera_trace_is_on(void);
 
 #ifdef __cplusplus
 }
