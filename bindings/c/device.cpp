@@ -37,7 +37,10 @@ tessera_device_info to_c(const DeviceInfo& info) {
 }  // namespace tessera::c
 
 tessera_code tessera_device_count(size_t* count) {
-  return guarded(__func__, [&](Call call) { result(count, call, "count") = Device::devices().size(); });
+  return guarded(__func__, [&](Call call) {
+    std::size_t& to = result(count, call, "count");
+    to = Device::devices().size();
+  });
 }
 
 tessera_code tessera_device_list(size_t index, tessera_device_info* info) {
@@ -53,8 +56,10 @@ tessera_code tessera_device_list(size_t index, tessera_device_info* info) {
 }
 
 tessera_code tessera_device_best(tessera_device** device) {
-  return guarded(__func__,
-                 [&](Call call) { result(device, call, "device") = make_handle<tessera_device>(Device::best()); });
+  return guarded(__func__, [&](Call call) {
+    tessera_device*& to = result(device, call, "device");
+    to = make_handle<tessera_device>(Device::best());
+  });
 }
 
 tessera_code tessera_device_open(const char* backend, tessera_device** device) {

@@ -53,7 +53,9 @@ tessera_code code_of(Errc code) noexcept { return static_cast<tessera_code>(stat
 tessera_code set_error(const Error& error) noexcept { return set_error(code_of(error.code()), error.what()); }
 
 std::string Argument::text() const {
-  return name + (index ? "[" + std::to_string(*index) + "]" : std::string()) + member;
+  std::string text = name;
+  if (index) text.append("[").append(std::to_string(*index)).append("]");
+  return text.append(member);
 }
 
 void refuse(Call call, std::string_view what) {
