@@ -28,9 +28,7 @@ struct EventQueue {
   // The node was allocated when the command was watched: an event cannot be lost for want of memory.
   void post(std::list<tessera_event>& node) noexcept {
     const std::scoped_lock lock(mutex);
-    const char byte = 1;
-    if (events.empty()) [[maybe_unused]]
-      const auto written = write(ends[1], &byte, 1);
+    if (events.empty()) put_byte();
     events.splice(events.end(), node);
   }
   tessera_event next() noexcept {
@@ -38,10 +36,18 @@ struct EventQueue {
     if (events.empty()) return {};
     const tessera_event first = events.front();
     events.pop_front();
-    char byte = 0;
-    if (events.empty()) [[maybe_unused]]
-      const auto taken = read(ends[0], &byte, 1);
+    if (events.empty()) take_byte();
     return first;
+  }
+
+  // These cannot fail: there is one byte at most.
+  void put_byte() const noexcept {
+    const char byte = 1;
+    [[maybe_unused]] const auto written = write(ends[1], &byte, 1);
+  }
+  void take_byte() const noexcept {
+    char byte = 0;
+    [[maybe_unused]] const auto taken = read(ends[0], &byte, 1);
   }
 
   int ends[2] = {-1, -1};
@@ -69,7 +75,7 @@ int tessera_events_descriptor(tessera_events* events) {
 tessera_code tessera_events_watch(tessera_events* events, tessera_command* command, uint64_t token) {
   return guarded(__func__, [&](Call call) {
     struct Watch {
-      std::shared_ptr<EventQueue> queue;
+      std::weak_ptr<EventQueue> queue;
       std::list<tessera_event> node;
     };
     const Command of = *get(command, call, "command");
@@ -78,7 +84,7 @@ tessera_code tessera_events_watch(tessera_events* events, tessera_command* comma
     watch->node.push_back({1, TESSERA_PENDING, token, of.id()});
     of.on_complete([watch = std::move(watch)](const Command& finished) {
       watch->node.front().status = to_c(finished.poll());
-      watch->queue->post(watch->node);
+      if (const std::shared_ptr<EventQueue> queue = watch->queue.lock()) queue->post(watch->node);
     });
   });
 }

@@ -35,7 +35,7 @@ def callback_types(text):
 
 
 def enumerators(text):
-    for name, body in re.findall(r"typedef TESSERA_ENUM\((\w+)\) \{(.*?)\}", text, flags=re.S):
+    for name, body in re.findall(r"typedef enum (\w+) TESSERA_AS_INT32 \{(.*?)\}", text, flags=re.S):
         for enumerator, value in re.findall(r"(\w+) = (\d+)", body):
             yield f"{name} {enumerator} = {value}"
 

@@ -1,6 +1,7 @@
 /* Kernels, commands, callbacks, event queues and streams. */
 #include "check.h"
 
+#include <fcntl.h>
 #include <poll.h>
 
 static const tessera_param_info* param_of(const tessera_kernel_info* kernel, const char* name) {
@@ -320,11 +321,15 @@ void test_event_queues_are_released_early(void) {
   tessera_mapping* mapping = NULL;
   tessera_command* command = NULL;
   tessera_events* events = NULL;
+  int descriptor;
   OK(tessera_buffer_map(a, &mapping));
   OK(tessera_events_create(&events));
   OK(tessera_submit(device, "relu", &a, 1, a, NULL, &command));
   OK(tessera_events_watch(events, command, 1));
+  descriptor = tessera_events_descriptor(events);
+  CHECK(fcntl(descriptor, F_GETFD) == FD_CLOEXEC);
   tessera_events_release(events);
+  CHECK(fcntl(descriptor, F_GETFD) == -1);
   CHECK(tessera_events_descriptor(events) == -1);
   FAILS(TESSERA_INVALID_ARGUMENT, "released", tessera_events_watch(events, command, 1));
   tessera_mapping_release(mapping);
