@@ -1,6 +1,5 @@
-// A pipeline from C: a slot and a parameter that each run binds, a function of the program's own, a plan as text.
-// Expect: ^2 stages\n1 2 3 4 -> 30\n1 2 3 4 -> 300\nunknown_kernel: [^#]*there is no kernel .scal., did you mean
-// .scale.[^#]*$
+// A pipeline from C: a slot and a parameter that each run binds, and a function of the program's own.
+// Expect: ^2 stages\n1 2 3 4 -> 30\n1 2 3 4 -> 300\nunknown_kernel: [^#]*did you mean 'scale'
 #include <tessera/tessera.h>
 
 #include <stdio.h>
