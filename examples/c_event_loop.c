@@ -1,5 +1,5 @@
 // An event loop of the program's own, which waits for commands with poll() as it waits for sockets.
-// Expect: ^frame 0: completed\nframe 1: completed\nframe 2: completed\na pixel: 4\n$
+// Expect: ^frame 0: completed.frame 1: completed.frame 2: completed.a pixel: 4.$
 #include <tessera/tessera.h>
 
 #include <poll.h>

@@ -1,5 +1,5 @@
 // A pipeline from C: a slot and a parameter that each run binds, and a function of the program's own.
-// Expect: ^2 stages\n1 2 3 4 -> 30\n1 2 3 4 -> 300\nunknown_kernel: [^#]*did you mean 'scale'
+// Expect: ^2 stages.1 2 3 4 -> 30.1 2 3 4 -> 300.unknown_kernel: .*did you mean 'scale'
 #include <tessera/tessera.h>
 
 #include <stdio.h>
