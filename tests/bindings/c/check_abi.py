@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Usage: check_abi.py [--update] [--nm NM] [--cc CC] LIBRARY
-Compares what programs that use the C interface rely on with abi.txt, which is beside this script: the functions and their
-types, the values of enumerators, the layout of structures. --update writes abi.txt anew.
+Compares what programs that use the C interface rely on with abi.txt, which is beside this script: the functions and
+their types, the values of enumerators, the layout of structures. --update writes abi.txt anew.
 
 Also fails if the header and the library differ, or if misuse.c leaves out a function that can be misused."""
 
@@ -91,8 +91,8 @@ def main():
     changes = list(difflib.unified_diff(abi.read_text().splitlines(), lines, "abi.txt", "now", lineterm="", n=0))
     if changes:
         problems += changes
-        problems.append("The C ABI has changed. Programs compiled before may break: see docs/compatibility.md for what may "
-                        "change when. If it is meant to, run\n"
+        problems.append("The C ABI has changed, and programs that were compiled before may break. docs/compatibility.md "
+                        "says what may change when. If this is meant to, run\n"
                         f"  python3 {pathlib.Path(__file__).resolve()} --update {arguments.library}\n"
                         "and commit abi.txt.")
     print("\n".join(problems) if problems else f"{len(declared)} functions: the ABI is as in abi.txt")
