@@ -427,6 +427,8 @@ void test_null_results_and_arrays_are_refused(void) {
 void test_numbers_out_of_range_are_refused(void) {
   const int numbers[] = {-1, 6, 77, INT32_MAX, INT32_MIN};
   const uint8_t file[4] = {0};
+  const char* name = "x";
+  const tessera_binding binding = {"slot", NULL, "1"};
   struct good g = make_good();
   tessera_stream* stream;
   tessera_buffer* buffer;
@@ -462,5 +464,13 @@ void test_numbers_out_of_range_are_refused(void) {
     of_simulation.fault_count = 1;
     FAILS(TESSERA_INVALID_ARGUMENT, "faults[0].kind", tessera_device_simulated(&of_simulation, &device));
   }
+
+  /* Counts gone wrong. */
+  REFUSES(tessera_run(g.device, "sqrt", &g.buffer, SIZE_MAX, g.buffer, NULL));
+  REFUSES(tessera_buffers_free(&g.buffer, SIZE_MAX));
+  REFUSES(tessera_wait_all(&g.command, SIZE_MAX));
+  REFUSES(tessera_wait_any(&g.command, SIZE_MAX / 2, &i));
+  REFUSES(tessera_define_kernel("c_name", &name, SIZE_MAX, "1", NULL));
+  REFUSES(tessera_pipeline_run(g.pipeline, &binding, SIZE_MAX, NULL));
   release_good(&g);
 }
