@@ -21,19 +21,19 @@ static const int64_t shape = 4;
 static int never_called(const tessera_host_call* call, void* user) {
   (void)call;
   (void)user;
-  CHECK(!"the function of a refused stage is called");
+  check_failed(__FILE__, __LINE__, __func__, "the function of a refused stage is called");
   return 0;
 }
 static void never_done(tessera_command* command, tessera_status status, void* user) {
   (void)command;
   (void)status;
   (void)user;
-  CHECK(!"a refused callback is called");
+  check_failed(__FILE__, __LINE__, __func__, "a refused callback is called");
 }
 static void never_released(void* data, void* user) {
   (void)data;
   (void)user;
-  CHECK(!"memory that was refused is released");
+  check_failed(__FILE__, __LINE__, __func__, "memory that was refused is released");
 }
 
 static struct good make_good(void) {
