@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/tessera)
 set(generated_dir ${PROJECT_BINARY_DIR}/package)
 
-install(TARGETS tessera EXPORT tesseraTargets FILE_SET HEADERS)
+install(TARGETS tessera tessera_c EXPORT tesseraTargets FILE_SET HEADERS)
 install(EXPORT tesseraTargets NAMESPACE tessera:: DESTINATION ${package_dir})
 
 configure_package_config_file(
@@ -17,5 +17,7 @@ install(FILES ${generated_dir}/tesseraConfig.cmake ${generated_dir}/tesseraConfi
 # The .pc file finds its prefix from its own place, so that an installed tree can be moved.
 file(RELATIVE_PATH prefix_from_pc /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
 string(REGEX REPLACE "/$" "" prefix_from_pc "${prefix_from_pc}")
-configure_file(${PROJECT_SOURCE_DIR}/cmake/tessera.pc.in ${generated_dir}/tessera.pc @ONLY)
-install(FILES ${generated_dir}/tessera.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+foreach(package IN ITEMS tessera tessera-c)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/${package}.pc.in ${generated_dir}/${package}.pc @ONLY)
+  install(FILES ${generated_dir}/${package}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+endforeach()
