@@ -209,6 +209,7 @@ std::vector<Kernel> generator_kernels();
 std::vector<Kernel> image_filter_kernels();
 std::vector<Kernel> image_color_kernels();
 std::vector<Kernel> image_geometry_kernels();
+std::vector<Kernel> sound_kernels();
 
 // Merges adjacent axes that all shapes traverse alike and drops axes of extent 1, for pointwise lowerings. The first
 // shape is the output's, to which the others broadcast; all get the same rank, at least 1.
