@@ -1,10 +1,11 @@
 #include "kernels/builtin/recurrence.hpp"
 
-#include "core/text.hpp"
+#include "kernels/builtin/common.hpp"
 #include "kernels/builtin/image.hpp"
 #include "tile/trace.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -49,6 +50,9 @@ Lowering::Scalar coefficient(double number) {
   return number_scalar("coefficient", std::isnan(number) ? most : std::clamp(number, -most, most));
 }
 
+// How often the distance of the scan over groups can double.
+constexpr int most_rounds = 24;
+
 // Where the scalars of a recurrence are, in the order of Recurrence::scalars().
 struct Scalars {
   int first;
@@ -57,72 +61,68 @@ struct Scalars {
   Tile response(int delay) const { return tile::detail::scalar(first + delay); }
   Tile output(int state, int delay) const { return at(1, state, delay); }
   Tile input(int state, int delay) const { return at(1 + states, state, delay); }
-  // Of the matrix from one block of a level to the one `delay` blocks later. Levels count from 1.
-  Tile step(int level, int delay, int to, int from) const {
-    const int before = (1 + 2 * states) * block + (level - 1) * block * states * states;
-    return tile::detail::scalar(first + before + (delay * states + to) * states + from);
-  }
+  // Of the matrix from a block to the one `delay` blocks later.
+  Tile block_step(int delay, int to, int from) const { return matrix(0, delay, to, from); }
+  // Of the matrix from a group of blocks to the one 2^round groups later.
+  Tile group_step(int round, int to, int from) const { return matrix(block, round, to, from); }
+  Tile rounds() const { return matrix(block + most_rounds, 0, 0, 0); }
 
  private:
   Tile at(int table, int state, int delay) const {
     return tile::detail::scalar(first + (table + state) * block + delay);
   }
+  Tile matrix(int before, int number, int to, int from) const {
+    const int tables = (1 + 2 * states) * block;
+    return tile::detail::scalar(first + tables + ((before + number) * states + to) * states + from);
+  }
 };
 
-// table(i), where i is 0…15.
-Tile looked_up(const std::function<Tile(int)>& table, const Tile& i) {
-  const Tile number = tile::iota({block}, 0);
-  Tile all = table(block - 1);
-  for (int k = block - 2; k >= 0; --k) all = tile::select(number == k, table(k), all);
+// table(i), where i is 0…count - 1.
+Tile looked_up(int count, const std::function<Tile(int)>& table, const Tile& i) {
+  const Tile number = tile::iota({count}, 0);
+  Tile all = table(count - 1);
+  for (int k = count - 2; k >= 0; --k) all = tile::select(number == k, table(k), all);
   return tile::gather(all, {i});
 }
 
+// Multiplied, not shifted: devices without 64-bit integers take products of indices for indices.
+Tile last_of(const Tile& blocks) { return blocks * block + (block - 1); }
 Tile place_in_block(const Tile& index) { return index & (block - 1); }
 Tile block_of(const Tile& index) { return index >> block_shift; }
 Index blocks_for(const Index& count) { return (count + (block - 1)) >> block_shift; }
 Tile counted(const Index& count) { return tile::iota({1, count}, 1); }
 
 // The program of a recurrence for a channel.
-class Levels {
+class Program {
  public:
-  Levels(Recurrence::Kind kind, Scalars scalars) : kind_(kind), scalars_(scalars) {}
+  Program(Recurrence::Kind kind, Scalars scalars) : kind_(kind), scalars_(scalars) {}
 
   Tile combined(const Tile& a, const Tile& b) const { return kind_ == Recurrence::Kind::max ? tile::max(a, b) : a + b; }
 
-  using States = std::vector<Tile>;  // of the blocks of a level, each [1,blocks]
-
-  // What the samples of each block add to the state.
-  States effects(const Recurrence::Samples& x, const Index& blocks) const {
-    return each_state([&](int state) {
-      const Tile last = (counted(blocks) << block_shift) + (block - 1);
-      Tile sum = x(last) * scalars_.input(state, 0);
-      for (int m = 1; m < block; ++m) sum = combined(sum, x(last - m) * scalars_.input(state, m));
-      return sum;
-    });
-  }
-
-  // The states at the beginning of each block of a level, from the effects of the blocks.
-  States beginnings(const States& effects, const Index& blocks, int level, int levels) const {
-    const Index above = blocks_for(blocks);
-    const bool is_top = level + 1 == levels;
-    const States first = is_top ? States() : beginnings(joined(effects, above, level), above, level + 1, levels);
-    const Tile k = counted(blocks), i = place_in_block(k);
-    return each_state([&](int state) {
-      Tile sum = tile::constant(0.0f);
-      for (int m = 0; m < block - 1; ++m) {
-        const Tile part = stepped(level, m, state, [&](int from) { return element(effects, from, k - (m + 1)); });
-        sum = combined(sum, tile::select(i > m, part, tile::constant(0.0f)));
-      }
-      for (int from = 0; from < scalars_.states && !is_top; ++from) {
-        const Tile factor = looked_up([&](int m) { return scalars_.step(level, m, state, from); }, i);
-        sum = combined(sum, factor * element(first, from, block_of(k)));
-      }
-      return sum;
-    });
-  }
+  using States = std::vector<Tile>;  // of blocks or groups, each [1,count]
 
   static Tile element(const States& states, int state, const Tile& at) {
     return tile::gather(states[static_cast<std::size_t>(state)], {0, at});
+  }
+
+  // The states at the beginning of each block of 16 samples.
+  States beginnings(const Recurrence::Samples& x, const Index& samples) const {
+    const Index blocks = blocks_for(samples), groups = blocks_for(blocks);
+    const States of_blocks = effects(x, blocks);
+    const States first = scanned(joined(of_blocks, groups), groups);
+    const Tile k = counted(blocks), i = place_in_block(k);
+    return each_state([&](int state) {
+      Tile sum = tile::constant(0.0f);
+      for (int from = 0; from < scalars_.states; ++from) {
+        const Tile factor = looked_up(block, [&](int m) { return scalars_.block_step(m, state, from); }, i);
+        sum = combined(sum, factor * element(first, from, block_of(k)));
+      }
+      for (int m = 0; m < block - 1; ++m) {
+        const Tile part = stepped(m, state, [&](int from) { return element(of_blocks, from, k - (m + 1)); });
+        sum = combined(sum, tile::select(i > m, part, tile::constant(0.0f)));
+      }
+      return sum;
+    });
   }
 
  private:
@@ -133,26 +133,56 @@ class Levels {
     return all;
   }
 
+  // What the samples of each block add to the state.
+  States effects(const Recurrence::Samples& x, const Index& blocks) const {
+    return each_state([&](int state) {
+      const Tile last = last_of(counted(blocks));
+      Tile sum = x(last) * scalars_.input(state, 0);
+      for (int m = 1; m < block; ++m) sum = combined(sum, x(last - m) * scalars_.input(state, m));
+      return sum;
+    });
+  }
+
   // Row `to` of the matrix for `delay` blocks times a vector.
   template <class F>
-  Tile stepped(int level, int delay, int to, const F& vector) const {
-    Tile sum = vector(0) * scalars_.step(level, delay, to, 0);
+  Tile stepped(int delay, int to, const F& vector) const {
+    Tile sum = vector(0) * scalars_.block_step(delay, to, 0);
     for (int from = 1; from < scalars_.states; ++from) {
-      sum = combined(sum, vector(from) * scalars_.step(level, delay, to, from));
+      sum = combined(sum, vector(from) * scalars_.block_step(delay, to, from));
     }
     return sum;
   }
 
-  // The effects of 16 blocks together.
-  States joined(const States& effects, const Index& blocks, int level) const {
-    const Tile last = (counted(blocks) << block_shift) + (block - 1);
+  // The effects of each group of 16 blocks.
+  States joined(const States& of_blocks, const Index& groups) const {
+    const Tile last = last_of(counted(groups));
     return each_state([&](int state) {
       const auto part = [&](int m) {
-        return stepped(level, m, state, [&](int from) { return element(effects, from, last - m); });
+        return stepped(m, state, [&](int from) { return element(of_blocks, from, last - m); });
       };
       Tile sum = part(0);
       for (int m = 1; m < block; ++m) sum = combined(sum, part(m));
       return sum;
+    });
+  }
+
+  // The states at the beginning of each group, from the effects of the groups. At first each group looks at the one
+  // before it; in each round twice as many come together.
+  States scanned(const States& of_groups, const Index& groups) const {
+    const Tile k = counted(groups);
+    const States before = each_state([&](int state) { return element(of_groups, state, k - 1); });
+    const Index rounds = tile::cast<std::int64_t>(scalars_.rounds());
+    return tile::detail::loop(rounds, before, [&](const Index& round, const States& states) {
+      const Tile distance = tile::constant<std::int32_t>(1) << tile::cast<std::int32_t>(round);
+      const Tile from_where = tile::cast<std::int64_t>(tile::cast<std::int32_t>(k) - distance);
+      return each_state([&](int to) {
+        Tile sum = states[static_cast<std::size_t>(to)];
+        for (int from = 0; from < scalars_.states; ++from) {
+          const Tile factor = looked_up(most_rounds, [&](int r) { return scalars_.group_step(r, to, from); }, round);
+          sum = combined(sum, factor * element(states, from, from_where));
+        }
+        return sum;
+      });
     });
   }
 
@@ -162,19 +192,9 @@ class Levels {
 
 }  // namespace
 
-int Recurrence::levels_of(std::int64_t samples) {
-  int levels = 1;
-  for (std::int64_t count = (samples + block - 1) >> block_shift; count > 1; ++levels) {
-    count = (count + block - 1) >> block_shift;
-  }
-  return levels;
+int Recurrence::scalar_count() const {
+  return (1 + 2 * states_) * block + (block + most_rounds) * states_ * states_ + 1;
 }
-
-int Recurrence::scalar_count(std::int64_t samples) const {
-  return (1 + 2 * states_) * block + (levels_of(samples) - 1) * block * states_ * states_;
-}
-
-std::string Recurrence::variant(std::int64_t samples) const { return core::text("levels ", levels_of(samples)); }
 
 std::vector<Lowering::Scalar> Recurrence::scalars(std::int64_t samples) const {
   std::vector<Lowering::Scalar> all;
@@ -191,34 +211,37 @@ std::vector<Lowering::Scalar> Recurrence::scalars(std::int64_t samples) const {
   for (std::size_t state = 0; state < states; ++state) {
     for (std::size_t i = 0; i < block; ++i) all.push_back(coefficient(product(power[i], b_)[state]));
   }
-  Matrix step = power[block];
-  for (int level = 1; level < levels_of(samples); ++level) {
-    const std::vector<Matrix> steps = powers(step);
-    for (std::size_t i = 0; i < block; ++i) {
-      for (std::size_t to = 0; to < states; ++to) {
-        for (std::size_t from = 0; from < states; ++from) all.push_back(coefficient(steps[i][to][from]));
-      }
+  const auto add_matrix = [&](const Matrix& matrix) {
+    for (std::size_t to = 0; to < states; ++to) {
+      for (std::size_t from = 0; from < states; ++from) all.push_back(coefficient(matrix[to][from]));
     }
-    step = steps[block];
+  };
+  const std::vector<Matrix> steps = powers(power[block]);
+  for (std::size_t i = 0; i < block; ++i) add_matrix(steps[i]);
+  Matrix step = steps[block];
+  for (int round = 0; round < most_rounds; ++round) {
+    add_matrix(step);
+    step = product(step, step);
   }
+  const std::int64_t groups = (samples + block * block - 1) / (block * block);
+  all.push_back(
+      whole_scalar("rounds", s32, std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(groups, 1) - 1))));
   return all;
 }
 
-Tile Recurrence::body(const tile::Output& z, const Samples& x, int levels, int first_scalar) const {
+Tile Recurrence::body(const tile::Output& z, const Samples& x, int first_scalar) const {
   const Scalars scalars{first_scalar, states_};
-  const Levels program(kind_, scalars);
+  const Program program(kind_, scalars);
   const Tile t = z.index(1), i = place_in_block(t);
   Tile sum = x(t) * scalars.response(0);
   for (int j = 1; j < block; ++j) {
     const Tile part = x(t - j) * scalars.response(j);
     sum = program.combined(sum, tile::select(i >= j, part, tile::constant(0.0f)));
   }
-  if (levels == 1) return sum;
-  const Index blocks = blocks_for(z.tile_dim(1));
-  const Levels::States states = program.beginnings(program.effects(x, blocks), blocks, 1, levels);
+  const Program::States states = program.beginnings(x, z.tile_dim(1));
   for (int state = 0; state < states_; ++state) {
-    const Tile factor = looked_up([&](int m) { return scalars.output(state, m); }, i);
-    sum = program.combined(sum, factor * Levels::element(states, state, block_of(t)));
+    const Tile factor = looked_up(block, [&](int m) { return scalars.output(state, m); }, i);
+    sum = program.combined(sum, factor * Program::element(states, state, block_of(t)));
   }
   return sum;
 }

@@ -7,16 +7,16 @@
 #include <array>
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <vector>
 
 // Recurrences along the samples of a channel, without a sequential loop: state' = A state + B x, y = C state + D x,
 // with one or two states, 0 at first. A tile is a whole channel.
 //
-// The samples are cut into blocks of 16. Each block's effect on the state is a sum of 16 products. From these come the
-// states at the beginnings of the blocks, in the same way, 16 blocks at a time, and from those the outputs: sums of up
-// to 16 products and the block's first state. So a sample costs some 20 multiplications, all samples of a level are
-// independent, and rounding errors do not build up along the sound.
+// The samples are cut into blocks of 16, and 16 blocks make a group. What a block adds to the state is a sum of 16
+// products; what a group adds follows from its blocks. From these come the states at the beginnings of the groups, in
+// rounds of doubling distance; from those the states at the beginnings of the blocks, and the outputs: sums of up to 16
+// products and the block's first state. So a sample costs some 20 multiplications, all blocks are independent, and
+// rounding errors do not build up along the sound.
 namespace tessera::kernels {
 
 // Lowering::tile of a program that uses a recurrence.
@@ -34,16 +34,12 @@ class Recurrence {
 
   // The scalars that body() uses, for a sound of this length, and how many.
   std::vector<Lowering::Scalar> scalars(std::int64_t samples) const;
-  int scalar_count(std::int64_t samples) const;
-  // Whatever body() depends on.
-  std::string variant(std::int64_t samples) const;
+  int scalar_count() const;
 
   // x at these indices, an s64 tile; 0 before the first sample and after the last.
   using Samples = std::function<tile::Tile(const tile::Tile& indices)>;
   // The y of z's tile, which is a whole channel, [1,samples]: see whole_channel(). Its scalars begin at `first_scalar`.
-  tile::Tile body(const tile::Output& z, const Samples& x, int levels, int first_scalar) const;
-  // How many levels of blocks a sound of this length has.
-  static int levels_of(std::int64_t samples);
+  tile::Tile body(const tile::Output& z, const Samples& x, int first_scalar) const;
 
  private:
   Kind kind_;

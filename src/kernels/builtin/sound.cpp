@@ -105,9 +105,11 @@ void resample_body(DType dtype) {
   const Tile period = i / parts;
   const Tile scaled = (i - period * parts) * step;
   const Tile advance = scaled / parts;
-  const Tile before = tile::cast<std::int64_t>(period * step + advance);
+  const Tile before = period * step + advance;
   const Tile fraction = tile::cast<float>(scaled - advance * parts) / tile::cast<float>(parts);
-  const auto sample = [&](const Tile& at) { return Input(0).at({z.index(0), at}, Border::clamp); };
+  const auto sample = [&](const Tile& at) {
+    return Input(0).at({z.index(0), tile::cast<std::int64_t>(at)}, Border::clamp);
+  };
   z.store(mixed(sample(before), sample(before + 1), fraction));
 }
 

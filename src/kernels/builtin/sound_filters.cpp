@@ -44,11 +44,10 @@ Lowering lower_biquad_filter(const Call& call) {
   Lowering lowering;
   lowering.shapes = {sound.rows(), sound.rows()};
   lowering.tile = whole_channel();
-  lowering.variant = filter.variant(sound.samples);
   lowering.scalars = filter.scalars(sound.samples);
-  lowering.body = [filter, levels = Recurrence::levels_of(sound.samples)] {
+  lowering.body = [filter] {
     const Output z;
-    z.store(filter.body(z, [&](const Tile& at) { return sample_at(z, at); }, levels, 0));
+    z.store(filter.body(z, [&](const Tile& at) { return sample_at(z, at); }, 0));
   };
   return lowering;
 }
@@ -64,18 +63,17 @@ Lowering lower_dynamics_compress(const Call& call) {
   Lowering lowering;
   lowering.shapes = {sound.rows(), sound.rows()};
   lowering.tile = whole_channel();
-  lowering.variant = peak.variant(sound.samples);
   lowering.scalars = peak.scalars(sound.samples);
   std::ranges::move(smooth.scalars(sound.samples), std::back_inserter(lowering.scalars));
   const double threshold = from_decibels(call["threshold"].number);
   lowering.scalars.push_back(number_scalar("threshold", threshold));
   lowering.scalars.push_back(number_scalar("slope", 1 / call["ratio"].number - 1));
   lowering.scalars.push_back(number_scalar("makeup", from_decibels(call["makeup_db"].number)));
-  const int levels = Recurrence::levels_of(sound.samples), count = peak.scalar_count(sound.samples);
-  lowering.body = [peak, smooth, levels, count] {
+  const int count = peak.scalar_count();
+  lowering.body = [peak, smooth, count] {
     const Output z;
-    const Tile peaks = peak.body(z, [&](const Tile& at) { return tile::abs(sample_at(z, at)); }, levels, 0);
-    const Tile level = smooth.body(z, [&](const Tile& at) { return tile::gather(peaks, {0, at}); }, levels, count);
+    const Tile peaks = peak.body(z, [&](const Tile& at) { return tile::abs(sample_at(z, at)); }, 0);
+    const Tile level = smooth.body(z, [&](const Tile& at) { return tile::gather(peaks, {0, at}); }, count);
     const Tile threshold_scalar = tile::detail::scalar(2 * count), slope = tile::detail::scalar(2 * count + 1);
     // Of silence the logarithm is -infinity, which is below any threshold.
     const Tile excess = tile::max(tile::log(level) - threshold_scalar, 0.0f);
