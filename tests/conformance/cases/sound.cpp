@@ -47,9 +47,9 @@ void add_convolutions(Cases& to) {
   struct Sizes {
     Shape sound, response;
   };
-  const std::vector<Sizes> sizes = {{{2, 700}, {100}}, {{5000}, {65}},    {{2, 40}, {2, 7}},     {{3, 64}, {64}},
-                                    {{100}, {1}},      {{1}, {300}},      {{2, 1500}, {2, 513}}, {{0}, {70}},
-                                    {{3000}, {1025}},  {{1, 31}, {1, 99}}};
+  const std::vector<Sizes> sizes = {{{2, 700}, {300}}, {{5000}, {257}},    {{2, 40}, {2, 7}},     {{3, 64}, {256}},
+                                    {{100}, {1}},      {{1}, {300}},       {{2, 1500}, {2, 513}}, {{0}, {300}},
+                                    {{3000}, {1025}},  {{1, 31}, {1, 399}}};
   for (const auto& [sound, response] : sizes) {
     const std::int64_t taps = response[response.rank() - 1];
     const std::int64_t all = sound[sound.rank() - 1] + taps - 1;
