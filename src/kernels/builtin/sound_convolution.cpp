@@ -190,7 +190,7 @@ Complex convolved(const Output& z, const Window& window) {
   const int columns = window.columns(), rows = static_cast<int>(window.size()) / columns;
   const Transform first(window.column_stages(), columns), second(window.row_stages(), rows);
   const Tile place = tile::iota({rows, columns}, 0) * columns + tile::iota({rows, columns}, 1);
-  const Index channel = z.block(0), start = z.block(1) * window.tile() - window.overlap;
+  const Index channel = z.block(0), start = z.block(1) * z.tile_dim(1) - window.overlap;
   const auto sample = [&](std::int64_t block) {
     return Input(0).at({channel, start + place + block * window.block()});
   };
