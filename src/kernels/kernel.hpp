@@ -135,7 +135,7 @@ struct Lowering {
     std::uint64_t bits() const { return scalar_bits(dtype, value); }
   };
   std::vector<Scalar> scalars;
-  std::vector<std::int64_t> tile;  // if the caller chose one
+  std::vector<std::int64_t> tile;  // if the caller or the kernel chose one; 0: the whole axis
   ir::Idiom idiom;
   // Records the program in the tile language: tile::Output z; tile::Input x(0); z.store(…).
   std::function<void()> body;

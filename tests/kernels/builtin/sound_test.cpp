@@ -142,5 +142,30 @@ TEST(FftConvolve, RefusesWhatItCannotDo) {
                [] { run<float>("fft_convolve", {3}, {}, Bytes{{3}, {1, 2, 3}}, Floats{{1}, {1}}); });
 }
 
+TEST(SoundKernels, WorkInPipelines) {
+  const Device device = Device::open("cpu");
+  F32 values(2 * 700);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i) / 5);
+  const Buffer x = device.buffer<float>(values, {2, 700}), response = device.buffer<float>(F32(300, 0.01f), {300});
+  const auto chain = [&](const auto& add, const Buffer& a, const Buffer& b, const Buffer& out) {
+    add("scale", {x}, a, {{"factor", 0.5}});
+    add("biquad_filter", {a}, b, {{"a1", -0.5}});
+    add("fft_convolve", {b, response}, a, {{"wet", 0.5}});
+    add("dynamics_compress", {a}, b, {{"threshold", -10}});
+    add("pcm_normalize", {b}, out, {});
+  };
+  const auto buffer = [&] { return device.zeros({2, 700}); };
+  const Buffer one_by_one = buffer(), together = buffer();
+  chain([&](const char* kernel, const BufferList& inputs, const Buffer& output,
+            const Params& params) { device.run(kernel, inputs, output, params); },
+        buffer(), buffer(), one_by_one);
+  Pipeline pipeline(device);
+  chain([&](const char* kernel, const BufferList& inputs, const Buffer& output,
+            const Params& params) { pipeline.add(kernel, inputs, output, params); },
+        pipeline.temporary({2, 700}), pipeline.temporary({2, 700}), together);
+  pipeline.run();
+  EXPECT_EQ(together.read<float>(), one_by_one.read<float>());
+}
+
 }  // namespace
 }  // namespace tessera::test
