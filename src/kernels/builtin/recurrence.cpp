@@ -77,12 +77,12 @@ struct Scalars {
   }
 };
 
-// table(i), where i is 0…count - 1.
+// table(i), where i is 0…count - 1. Selected, not stored and read: that would be one more stage with a barrier, and
+// PoCL takes seconds to compile each.
 Tile looked_up(int count, const std::function<Tile(int)>& table, const Tile& i) {
-  const Tile number = tile::iota({count}, 0);
-  Tile all = table(count - 1);
-  for (int k = count - 2; k >= 0; --k) all = tile::select(number == k, table(k), all);
-  return tile::gather(all, {i});
+  Tile found = table(count - 1);
+  for (int k = count - 2; k >= 0; --k) found = tile::select(i == k, table(k), found);
+  return found;
 }
 
 // Multiplied, not shifted: devices without 64-bit integers take products of indices for indices.
