@@ -29,6 +29,8 @@ std::string_view name_of(Kind kind) {
       return "list of numbers";
     case Kind::integers:
       return "list of integers";
+    case Kind::color:
+      return "colour";
   }
   return "unknown";
 }
@@ -48,6 +50,8 @@ std::string_view described(Kind kind) {
       return "a list of numbers";
     case Kind::integers:
       return "a list of integers";
+    case Kind::color:
+      return "a list of 3 numbers or a text";
   }
   return "unknown";
 }
@@ -119,6 +123,8 @@ bool is_of_kind(const Value& value, Kind kind) {
       return all([](const Value& item) { return item.is_number(); });
     case Kind::integers:
       return all(is_whole);
+    case Kind::color:
+      return value.is_string() || (value.is_list() && all([](const Value& item) { return item.is_number(); }));
   }
   return false;
 }
@@ -147,11 +153,23 @@ void check_value(const Kernel& kernel, const ParamSpec& spec, const Value& value
 [[noreturn]] void throw_unknown(const Kernel& kernel, const Param& param) {
   std::vector<std::string_view> names;
   names.reserve(kernel.params.size());
-  for (const ParamSpec& spec : kernel.params) names.push_back(spec.name);
+  for (const ParamSpec& spec : kernel.params) {
+    names.push_back(spec.name);
+    names.insert(names.end(), spec.aliases.begin(), spec.aliases.end());
+  }
   std::string hint = core::suggestion(param.name, names);
   if (hint.empty()) hint = names.empty() ? "; it takes none" : text("; it has ", core::shortened(joined(names)));
   throw Error(Errc::unknown_parameter,
               text("[", kernel.name, "] has no parameter ", core::in_quotes(param.name), hint));
+}
+
+// The error for a parameter that is given under two of its names.
+[[noreturn]] void throw_twice(const Kernel& kernel, const ParamSpec& spec, const Params& given) {
+  std::string names;
+  for (const Param& param : given) {
+    if (spec.has_name(param.name)) names += text(names.empty() ? "" : " and ", "'", param.name, "'");
+  }
+  throw Error(Errc::invalid_parameter, text("[", kernel.name, "] ", names, " are the same parameter: give one"));
 }
 
 }  // namespace
@@ -212,10 +230,13 @@ void Kernel::bind(const ParamsView& given, Arguments& arguments) const {
   }
   arguments.assign(defaults.data(), defaults.size());
   for (const Param& param : *given.params()) {
-    const auto spec = std::ranges::find(params, param.name, &ParamSpec::name);
+    const auto spec = std::ranges::find_if(params, [&](const ParamSpec& one) { return one.has_name(param.name); });
     if (spec == params.end()) [[unlikely]]
       throw_unknown(*this, param);
-    arguments[static_cast<std::size_t>(spec - params.begin())] = checked(*spec, param.value);
+    Argument& argument = arguments[static_cast<std::size_t>(spec - params.begin())];
+    if (argument.is_given) [[unlikely]]
+      throw_twice(*this, *spec, *given.params());
+    argument = checked(*spec, param.value);
   }
   if (given.params()->size() == params.size()) return;
   for (std::size_t i = 0; i < params.size(); ++i) {
@@ -235,7 +256,7 @@ KernelInfo Kernel::info() const {
   }
   for (const ParamSpec& spec : params) {
     info.params.push_back({spec.name, std::string(name_of(spec.kind)), range_of(spec), spec.is_required,
-                           spec.default_value, spec.documentation});
+                           spec.default_value, spec.documentation, spec.aliases});
   }
   return info;
 }
@@ -252,7 +273,9 @@ std::string to_string(const KernelInfo& kernel) {
   }
   for (std::size_t i = 0; i < kernel.params.size(); ++i) {
     const ParamInfo& param = kernel.params[i];
-    line += core::text(i != 0 ? ", " : kernel.inputs.empty() ? "" : "; ", param.name, ": ", param.type);
+    line += core::text(i != 0 ? ", " : kernel.inputs.empty() ? "" : "; ", param.name);
+    for (const std::string& alias : param.aliases) line += core::text(" or ", alias);
+    line += core::text(": ", param.type);
     if (!param.range.empty()) line += core::text(" ", param.range);
     if (!param.is_required) line += core::text(" = ", to_string(param.default_value));
   }

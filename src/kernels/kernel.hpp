@@ -8,6 +8,7 @@
 #include "core/inline_vector.hpp"
 #include "ir/ir.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -63,7 +64,8 @@ class ParamsView {
 };
 
 struct ParamSpec {
-  enum class Kind : std::uint8_t { number, integer, boolean, string, numbers, integers };  // the last two are lists
+  // numbers and integers are lists; a colour is three numbers or a text (builtin/color_text.hpp).
+  enum class Kind : std::uint8_t { number, integer, boolean, string, numbers, integers, color };
 
   std::string name;
   Kind kind = Kind::number;
@@ -74,12 +76,16 @@ struct ParamSpec {
   double max = std::numeric_limits<double>::infinity();
   std::vector<std::string> choices = {};  // for strings
   bool is_required = false;               // has no default
+  std::vector<std::string> aliases = {};  // other names, of which a call gives at most one
 
   // As min and max: greater than 0 and finite.
   static constexpr double above_zero = std::numeric_limits<double>::denorm_min();
   static constexpr double greatest = std::numeric_limits<double>::max();
   bool is_positive() const noexcept { return min == above_zero && max == greatest; }
 
+  bool has_name(std::string_view given) const noexcept {
+    return name == given || std::ranges::find(aliases, given) != aliases.end();
+  }
   bool allows(double number) const noexcept {
     return (std::isinf(min) && std::isinf(max)) || (number >= min && number <= max);
   }
@@ -129,7 +135,7 @@ struct Lowering {
     std::uint64_t bits() const { return scalar_bits(dtype, value); }
   };
   std::vector<Scalar> scalars;
-  std::vector<std::int64_t> tile;  // if the caller chose one
+  std::vector<std::int64_t> tile;  // if the caller or the kernel chose one; 0: the whole axis
   ir::Idiom idiom;
   // Records the program in the tile language: tile::Output z; tile::Input x(0); z.store(…).
   std::function<void()> body;
@@ -203,6 +209,7 @@ std::vector<Kernel> generator_kernels();
 std::vector<Kernel> image_filter_kernels();
 std::vector<Kernel> image_color_kernels();
 std::vector<Kernel> image_geometry_kernels();
+std::vector<Kernel> sound_kernels();
 
 // Merges adjacent axes that all shapes traverse alike and drops axes of extent 1, for pointwise lowerings. The first
 // shape is the output's, to which the others broadcast; all get the same rank, at least 1.

@@ -66,7 +66,7 @@ class Registry {
 
   Registry() {
     for (auto* list : {elementwise_kernels, reduction_kernels, linear_kernels, generator_kernels, image_filter_kernels,
-                       image_color_kernels, image_geometry_kernels}) {
+                       image_color_kernels, image_geometry_kernels, sound_kernels}) {
       for (Kernel& kernel : list()) add(std::move(kernel), true);
     }
   }

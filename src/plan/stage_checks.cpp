@@ -37,8 +37,8 @@ bool find_wrong_params(const Graph& graph, std::size_t number, const std::vector
       return false;
     }
   };
-  const auto is_given = [&](const std::string& name) {
-    return std::ranges::find(stage.params, name, &Param::name) != stage.params.end();
+  const auto is_given = [&](const kernels::ParamSpec& spec) {
+    return std::ranges::any_of(stage.params, [&](const Param& param) { return spec.has_name(param.name); });
   };
   for (const Param& param : stage.params) {
     Params one;
@@ -50,7 +50,7 @@ bool find_wrong_params(const Graph& graph, std::size_t number, const std::vector
       continue;
     }
     const bool is_known =
-        std::ranges::find(lenient.params, param.name, &kernels::ParamSpec::name) != lenient.params.end();
+        std::ranges::any_of(lenient.params, [&](const kernels::ParamSpec& spec) { return spec.has_name(param.name); });
     if (bind(one)) {
       right.set(param.name, one.begin()->value);
     } else if (is_known) {
@@ -58,7 +58,7 @@ bool find_wrong_params(const Graph& graph, std::size_t number, const std::vector
     }
   }
   for (std::size_t i = 0; i < lenient.params.size(); ++i) {
-    if (!stage.kernel->params[i].is_required || is_given(lenient.params[i].name)) continue;
+    if (!stage.kernel->params[i].is_required || is_given(lenient.params[i])) continue;
     lenient.params[i].is_required = true;
     bind({});
     lenient.params[i].is_required = is_complete = false;

@@ -183,6 +183,18 @@ Tile load_channel(const Input& x, const Output& z, const Index& channel, Border 
   return Access::tile(make.load(buffer, indices, border));
 }
 
+Tile gather(const Tile& x, const Indices& indices) {
+  ir::Builder& make = builder();
+  const ir::Id value = Access::id(x, Access::type(x));
+  const ir::Extents extents = make[value].shape;
+  if (indices.size() != extents.size())
+    fail(text("a tile of rank ", extents.size(), " is read at ", indices.size(), " indices"));
+  std::vector<ir::Id> ids;
+  for (const Index& index : indices) ids.push_back(Access::id(index, ir::Type::s64));
+  const std::vector<ir::Id> start(extents.size(), make.index(0));
+  return Access::tile(make.pick(value, start, extents, ids, Border::zero));
+}
+
 Tile load_shifted(const Input& x, const Output& z, const Indices& offset, Border border, int step) {
   check_aligned(x, z);
   check_count(buffer_of(z), offset.size(), "offsets");

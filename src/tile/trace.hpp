@@ -31,6 +31,10 @@ Tile load_of_group(const Input& x, const Output& z, int step, int number);
 // The elements of x at `channel` of the last axis. All other axes have z's extents.
 Tile load_channel(const Input& x, const Output& z, const Index& channel, Border border = Border::zero);
 
+// The elements of a computed tile at these indices, one s64 tile per axis of x, broadcast together; 0 outside. x is
+// stored once for all of them.
+Tile gather(const Tile& x, const Indices& indices);
+
 // Of the names of kernels, inputs and parameters, which messages quote in full.
 inline constexpr std::size_t longest_name = 256;
 

@@ -108,7 +108,7 @@ TEST_F(Dump, Fusion_shows_the_program_or_why_there_is_none) {
   EXPECT_TRUE(has(fused(scale), "== scale+scale: fuse\nkernel scale+scale(")) << fused(scale);
   ir::Program tiled = scale;
   tiled.tile = {16};
-  EXPECT_EQ(fused(tiled), "== scale+scale: fuse\nnot fused: the caller chose its tiles\n");
+  EXPECT_EQ(fused(tiled), "== scale+scale: fuse\nnot fused: its tiles are fixed\n");
 }
 
 }  // namespace

@@ -118,6 +118,25 @@ TEST(Parameters, An_unknown_one_like_no_other_is_refused_with_all_names) {
                [] { bound({{"radius_in_pixels", 1}}); });
 }
 
+TEST(Parameters, Have_other_names_of_which_a_call_gives_one) {
+  Kernel kernel = probe();
+  kernel.params[0].aliases = {"strength", "weight"};
+  const auto bind = [&](const Params& params) {
+    Arguments arguments;
+    kernel.bind(params, arguments);
+    return arguments[0].number;
+  };
+  for (const char* name : {"amount", "strength", "weight"}) EXPECT_EQ(bind({{"seed", 1}, {name, 0.75}}), 0.75) << name;
+  expect_error(Errc::invalid_parameter, "[probe] 'weight' and 'amount' are the same parameter: give one",
+               [&] { bind({{"weight", 1}, {"seed", 1}, {"amount", 1}}); });
+  expect_error(Errc::invalid_parameter, "[probe] parameter 'amount' must be a number, got a string, \"x\"",
+               [&] { bind({{"seed", 1}, {"strength", "x"}}); });
+  expect_error(Errc::unknown_parameter, "has no parameter 'strengt', did you mean 'strength'?",
+               [&] { bind({{"seed", 1}, {"strengt", 1}}); });
+  EXPECT_EQ(kernel.info().params[0].aliases, (std::vector<std::string>{"strength", "weight"}));
+  EXPECT_TRUE(to_string(kernel.info()).starts_with("probe(x, [gamma]; amount or strength or weight: number = 0.5, "));
+}
+
 TEST(Parameters, The_number_of_inputs_may_vary_where_some_are_optional) {
   probe().check_count(1);
   probe().check_count(2);

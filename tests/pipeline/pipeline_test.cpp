@@ -231,6 +231,13 @@ TEST_P(Pipelines, A_wrong_copy_between_devices_is_not_blamed_on_its_readers) {
   expect_error(Errc::shape_mismatch, "pipeline: 1 problem:", [&] { pipeline.compile(); });
 }
 
+TEST_P(Pipelines, A_parameter_that_is_given_under_two_names_is_reported) {
+  const Buffer x = device.zeros({2, 2}), y = device.zeros({2, 2});
+  pipeline.add("sharpen", {x}, y, {{"amount", 1}, {"strength", 1}});
+  expect_error(Errc::invalid_parameter, "stage 0 [sharpen]: 'amount' and 'strength' are the same parameter: give one",
+               [&] { pipeline.compile(); });
+}
+
 TEST_P(Pipelines, All_problems_of_bindings_are_reported) {
   const Buffer frame = pipeline.slot("frame", {4}), mask = pipeline.slot("mask", {4});
   pipeline.add("elementwise_add", {frame, mask}, c);

@@ -58,7 +58,7 @@ Program Fusion::run() {
 }
 
 void Fusion::check() const {
-  if (!reader_.tile.empty() || !writer_.tile.empty()) refuse("the caller chose its tiles");
+  if (!reader_.tile.empty() || !writer_.tile.empty()) refuse("its tiles are fixed");
   if (!reader_.idiom.name.empty()) refuse(text(reader_.name, " reads its operands many times"));
   const bool is_epilogue = ir::is_pointwise(reader_) && reader_.buffers[0].type == writer_.buffers[0].type;
   if (!writer_.idiom.name.empty() && !is_epilogue) {

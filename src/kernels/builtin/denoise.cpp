@@ -68,6 +68,16 @@ double exponent_factor(double sigma) {
   return std::max(-0.5 / (sigma * sigma), -static_cast<double>(std::numeric_limits<float>::max()));
 }
 
+// What sigma_color is, or what strength, which counts in parts of the full range, makes it.
+double sigma_color_of(const Call& call) {
+  const Argument &sigma = call["sigma_color"], &strength = call["strength"];
+  if (sigma.is_given && strength.is_given) {
+    fail(call, Errc::invalid_parameter, "'sigma_color' and 'strength' mean the same: give one");
+  }
+  if (strength.is_given) return strength.number * full_scale(call.output.dtype);
+  return sigma.is_given ? sigma.number : call.output.dtype == u8 ? 25 : 0.1;
+}
+
 }  // namespace
 
 Lowering lower_denoise(const Call& call) {
@@ -78,8 +88,7 @@ Lowering lower_denoise(const Call& call) {
               to_string(call.output.dtype, *call.output.shape)));
   }
   const int radius = static_cast<int>(call["radius"].integer);
-  const double automatic = call.output.dtype == u8 ? 25 : 0.1;
-  const double sigma_color = call["sigma_color"].is_given ? call["sigma_color"].number : automatic;
+  const double sigma_color = sigma_color_of(call);
   Lowering lowering;
   lowering.shapes = {image.grid(), image.grid()};
   if (image.channels != 1) lowering.fixed = {{0, 2}, {1, 2}};

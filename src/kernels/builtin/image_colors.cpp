@@ -3,12 +3,15 @@
 #include <tessera/tile.hpp>
 
 #include "core/text.hpp"
+#include "kernels/builtin/color_text.hpp"
 #include "kernels/builtin/image.hpp"
 #include "tile/trace.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <iterator>
+#include <limits>
 
 namespace tessera::kernels {
 
@@ -211,9 +214,7 @@ Lowering lower_chroma_key(const Call& call) {
   const Image image = checked_colors(call, 0);
   check_output_dtype(call, call.inputs[0].dtype);
   check_output_shape(call, Shape{image.height, image.width, 4});
-  const bool is_given = call["color"].is_given;
-  const std::vector<double> color =
-      is_given ? checked_numbers(call, "color", 3) : std::vector<double>{0, full_scale(call.output.dtype), 0};
+  const std::array<double, 3> color = checked_color(call, "color", call.output.dtype);
   std::vector<Lowering::Scalar> scalars = {number_scalar("red", color[0]), number_scalar("green", color[1]),
                                            number_scalar("blue", color[2]), scalar(call, "threshold"),
                                            scalar(call, "softness")};
@@ -227,26 +228,62 @@ Lowering lower_chroma_key(const Call& call) {
   });
 }
 
-Lowering lower_overlay_alpha(const Call& call) {
-  const Image image = checked_colors(call, 0);
-  check_same_as_output(call, 0);
-  const Shape wanted{image.height, image.width, 4};
-  const Operand& top = call.inputs[1];
-  check_dtype(call, 1, call.output.dtype);
-  if (*top.shape != wanted) {
-    fail(call, Errc::shape_mismatch,
-         text("input 1 (top) must be ", to_string(top.dtype, wanted), ", got ", to_string(top.dtype, *top.shape)));
-  }
+// Blends a channel of `over`, whose opacity here is `alpha`, with that of the base. z's last axis is the channel.
+void store_blend(const Output& z, const Image& image, const Tile& below, const Tile& over, const Tile& alpha) {
+  const Tile opaque = alpha * full_scale(z.dtype()) + below * (1.0f - alpha);
+  z.store(finished(z, keep_alpha(z, image, opaque, mixed(below, over, alpha))));
+}
+
+// The overlay has the base's size and covers it.
+Lowering lower_same_size_overlay(const Call& call, const Image& image) {
   return pixels_lowering(call, {scalar(call, "opacity")}, [image] {
     const Output z;
     const Input base(0), over(1);
-    const float full = full_scale(z.dtype());
-    const Tile alpha = channel(over, z, 3) / full * tile::detail::scalar(0);
-    const Tile below = as_float(tile::load_like(base, z));
-    const Tile color = mixed(below, as_float(tile::load_channel(over, z, z.index(1))), alpha);
-    const Tile opaque = alpha * full + below * (1.0f - alpha);
-    z.store(finished(z, keep_alpha(z, image, opaque, color)));
+    const Tile alpha = channel(over, z, 3) / full_scale(z.dtype()) * tile::detail::scalar(0);
+    const Tile color = as_float(tile::load_channel(over, z, z.index(1)));
+    store_blend(z, image, as_float(tile::load_like(base, z)), color, alpha);
   });
+}
+
+// The overlay's upper left corner is at x, y: outside of it, where reads yield 0, its alpha is 0.
+Lowering lower_placed_overlay(const Call& call, const Image& image, const Image& top) {
+  Lowering lowering;
+  lowering.shapes = {image.grid(), image.grid(), top.grid()};
+  lowering.fixed = {{0, 2}, {1, 2}, {2, 2}};
+  // Beyond the base nothing shows, however far.
+  const auto position = [&](std::string_view param, std::int64_t size, std::int64_t top_size) {
+    return integer_scalar(param, std::clamp(call[param].integer, -top_size, size), s32);
+  };
+  lowering.scalars = {scalar(call, "opacity"), position("x", image.width, top.width),
+                      position("y", image.height, top.height)};
+  lowering.body = [image] {
+    const Output z;
+    const Input over(1);
+    const Tile column = z.index(1) - tile::cast<std::int64_t>(tile::detail::scalar(1));
+    const Tile row = z.index(0) - tile::cast<std::int64_t>(tile::detail::scalar(2));
+    const auto at = [&](const Tile& c) { return as_float(over.at({row, column, c})); };
+    const Tile alpha = at(3) / full_scale(z.dtype()) * tile::detail::scalar(0);
+    store_blend(z, image, as_float(tile::load_like(Input(0), z)), at(z.index(2)), alpha);
+  };
+  return lowering;
+}
+
+Lowering lower_overlay_alpha(const Call& call) {
+  const Image image = checked_colors(call, 0);
+  check_same_as_output(call, 0);
+  const Operand& top = call.inputs[1];
+  check_dtype(call, 1, call.output.dtype);
+  if (top.shape->rank() != 3 || (*top.shape)[2] != 4) {
+    fail(call, Errc::shape_mismatch, text("input 1 (top) must be [h,w,4], got ", to_string(top.dtype, *top.shape)));
+  }
+  const Image over(*top.shape);
+  constexpr std::int64_t longest = std::numeric_limits<std::int32_t>::max() / 2;
+  if (std::max({image.width, image.height, over.width, over.height}) > longest) {
+    fail(call, Errc::shape_mismatch, text("the images' sides must be at most ", longest));
+  }
+  const bool is_same_size = over.width == image.width && over.height == image.height;
+  if (is_same_size && call["x"].integer == 0 && call["y"].integer == 0) return lower_same_size_overlay(call, image);
+  return lower_placed_overlay(call, image, over);
 }
 
 Lowering lower_mix(const Call& call) {
@@ -259,6 +296,30 @@ Lowering lower_mix(const Call& call) {
   });
   lowering.only_scalars_vary = true;
   lowering.scalars = {scalar(call, "amount")};
+  return lowering;
+}
+
+// What a and b become together; `full` is white.
+Tile combined(std::string_view mode, const Tile& a, const Tile& b, const Tile& ratio, float full) {
+  if (mode == "add") return a + b * ratio;
+  return mixed(a, mode == "multiply" ? a * b / full : b, ratio);
+}
+
+Lowering lower_video_mix(const Call& call) {
+  const Image image = checked_image_like_output(call);
+  check_same_as_output(call, 1);
+  const std::string mode(call["mode"].string());
+  const bool keeps_alpha = image.has_alpha() && mode != "dissolve";
+  Lowering lowering = pointwise_lowering(call, [image, mode, keeps_alpha] {
+    const Output z;
+    const Tile a = tile::load_like(Input(0), z), b = as_float(tile::load_like(Input(1), z));
+    const Tile value = finished(z, combined(mode, as_float(a), b, tile::detail::scalar(0), full_scale(z.dtype())));
+    z.store(keeps_alpha ? keep_alpha(z, image, a, value) : value);
+  });
+  lowering.is_pointwise = !keeps_alpha;
+  if (keeps_alpha) lowering.shapes = {image.rows(), image.rows(), image.rows()};
+  lowering.variant = text(mode, keeps_alpha ? " alpha" : "");
+  lowering.scalars = {scalar(call, "ratio")};
   return lowering;
 }
 
@@ -326,14 +387,27 @@ std::vector<Kernel> image_color_kernels() {
       color_kernel("lut_apply", {"x", "lut"}, {}, "lut[x], or lut[x, channel] for a lut [256,C]; x is u8",
                    lower_lut_apply),
       color_kernel("chroma_key", {"x"},
-                   {{"color", Kind::numbers, std::vector<int>{0, 255, 0},
-                     "the colour that becomes transparent; default 0, 1, 0 for f32"},
+                   {{"color", Kind::color, "green",
+                     "what becomes transparent: red, green and blue (0..255 for u8, 0..1 for f32), #rrggbb or a name"},
                     {"threshold", Kind::number, 0.3, "colours up to this distance become fully transparent"},
                     {"softness", Kind::number, 0.1, "distance beyond the threshold at which pixels are opaque", 0}},
                    "alpha from the distance to a colour", lower_chroma_key),
-      color_kernel("overlay_alpha", {"base", "top"}, {{"opacity", Kind::number, 1, "multiplies top's alpha"}},
-                   "top blended over base by its alpha", lower_overlay_alpha),
+      color_kernel(
+          "overlay_alpha", {"base", "top"},
+          {{.name = "opacity", .default_value = 1, .documentation = "multiplies top's alpha", .aliases = {"alpha"}},
+           {"x", Kind::integer, 0, "base's column at which top begins; may be negative"},
+           {"y", Kind::integer, 0, "base's row at which top begins; may be negative"}},
+          "top, of any size, blended over base by its alpha; outside of top base is unchanged", lower_overlay_alpha),
       color_kernel("mix", {"a", "b"}, {amount(0.5, "0: a, 1: b")}, "a + (b - a) * amount", lower_mix),
+      color_kernel("video_mix", {"a", "b"},
+                   {{.name = "mode",
+                     .kind = Kind::string,
+                     .default_value = "dissolve",
+                     .documentation = "dissolve: a + (b - a) * ratio; add: a + b * ratio; multiply: dissolve to a * b, "
+                                      "where white is 1",
+                     .choices = {"dissolve", "add", "multiply"}},
+                    {"ratio", Kind::number, 0.5, "how much of b there is"}},
+                   "two frames as one; add and multiply leave a's alpha unchanged", lower_video_mix),
       color_kernel("yuv_to_rgb", {"x"}, {}, "BT.601 at full range, as in JPEG", lower_yuv_to_rgb),
       color_kernel("rgb_to_yuv", {"x"}, {}, "BT.601 at full range, as in JPEG", lower_rgb_to_yuv),
   };

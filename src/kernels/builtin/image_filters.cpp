@@ -165,7 +165,12 @@ std::vector<Kernel> image_filter_kernels() {
              "Gaussian blur; OpenCV's GaussianBlur with the same size, sigma and border", lower_gaussian_blur));
   kernels.back().aliases = {"blur"};
   kernels.push_back(filter("sharpen",
-                           {{"amount", Kind::number, 1, "how much detail is added", -65536, 65536},
+                           {{.name = "amount",
+                             .default_value = 1,
+                             .documentation = "how much detail is added",
+                             .min = -65536,
+                             .max = 65536,
+                             .aliases = {"strength"}},
                             radius,
                             positive("sigma", 1, "of the blur, in pixels")},
                            "x + amount * (x - gaussian_blur(x))", lower_sharpen));
@@ -175,7 +180,12 @@ std::vector<Kernel> image_filter_kernels() {
   kernels.push_back(filter("denoise",
                            {{"radius", Kind::integer, 2, "pixels to each side", 1, 8},
                             positive("sigma_space", 2, "spatial reach of the weights, in pixels"),
-                            positive("sigma_color", 25, "reach of the weights in colour; default 0.1 for f32")},
+                            positive("sigma_color", 25, "reach of the weights in colour; default 0.1 for f32"),
+                            {.name = "strength",
+                             .default_value = 0.1,
+                             .documentation = "sigma_color as a part of the full range: 0.1 is 25.5 for u8; give one",
+                             .min = ParamSpec::above_zero,
+                             .max = ParamSpec::greatest}},
                            "bilateral filter: the mean of nearby pixels with a similar colour", lower_denoise));
   return kernels;
 }

@@ -1,4 +1,4 @@
-// Kernels that move pixels: resize, crop, preprocess.
+// Kernels that move pixels: resize, bicubic_scale, crop, preprocess.
 #include <tessera/tile.hpp>
 
 #include "core/text.hpp"
@@ -119,6 +119,23 @@ void check_like_input_but_size(const Call& call) {
             to_string(call.output.dtype, out)));
 }
 
+// The parameters width and height, whose default is the output's size, in an image's kernel; they must match it.
+std::vector<ParamSpec> size_params() {
+  constexpr std::string_view documentation = "of the output in pixels; default: as it is";
+  std::vector<ParamSpec> params;
+  for (const char* name : {"width", "height"}) {
+    params.push_back({name, Kind::integer, 0, std::string(documentation), 0});
+  }
+  return params;
+}
+void check_size_params(const Call& call) {
+  const Shape& out = *call.output.shape;
+  std::vector<std::int64_t> wanted(out.begin(), out.end());
+  if (call["height"].is_given) wanted[0] = call["height"].integer;
+  if (call["width"].is_given) wanted[1] = call["width"].integer;
+  check_output_shape(call, Shape(wanted));
+}
+
 // --- resize
 
 void resize_body(std::string_view method, Length length) {
@@ -139,15 +156,15 @@ void resize_body(std::string_view method, Length length) {
   z.store(finished(z, (method == "bilinear" ? bilinear : bicubic)(position(0), position(1), fetch)));
 }
 
-Lowering lower_resize(const Call& call) {
+Lowering lower_resize(const Call& call, const std::string& method) {
   checked_image(call, 0);
   check_like_input_but_size(call);
+  check_size_params(call);
   check_has_elements(call);
   const Image in(*call.inputs[0].shape), out(*call.output.shape);
   Lowering lowering;
   lowering.shapes = {out.grid(), in.grid()};
   if (in.channels != 1) lowering.fixed = {{0, 2}, {1, 2}};
-  const std::string method(call["method"].string());
   const Length length = length_of({in.height, in.width, out.height, out.width});
   lowering.variant = text(method, variant_of(length));
   lowering.body = [method, length] { resize_body(method, length); };
@@ -167,6 +184,7 @@ void check_inside(const Call& call, std::string_view param, int axis) {
 
 Lowering lower_crop(const Call& call) {
   check_like_input_but_size(call);
+  check_size_params(call);
   check_inside(call, "top", 0);
   check_inside(call, "left", 1);
   const Image in(*call.inputs[0].shape), out(*call.output.shape);
@@ -252,13 +270,28 @@ std::vector<Kernel> image_geometry_kernels() {
   resize.params = {{"method", Kind::string, "bilinear", "interpolation: bilinear, nearest or bicubic"}};
   resize.params[0].choices = {"bilinear", "nearest", "bicubic"};
   resize.dtypes.assign(std::begin(image_dtypes), std::end(image_dtypes));
+  std::ranges::move(size_params(), std::back_inserter(resize.params));
   resize.documentation = "x scaled to the output's size";
-  resize.lower = lower_resize;
+  resize.lower = [](const Call& call) { return lower_resize(call, std::string(call["method"].string())); };
+
+  Kernel bicubic_scale;
+  bicubic_scale.name = "bicubic_scale";
+  bicubic_scale.inputs = {"x"};
+  bicubic_scale.params = size_params();
+  bicubic_scale.dtypes = resize.dtypes;
+  bicubic_scale.documentation =
+      "x scaled by cubic convolution with a = -0.75, not smoothed first; OpenCV's resize with INTER_CUBIC, for u8 "
+      "within 1";
+  bicubic_scale.lower = [](const Call& call) { return lower_resize(call, "bicubic"); };
 
   Kernel crop;
   crop.name = "crop";
   crop.inputs = {"x"};
   crop.params = {{"top", Kind::integer, 0, "the first row", 0}, {"left", Kind::integer, 0, "the first column", 0}};
+  crop.params[0].aliases = {"y"};
+  crop.params[1].aliases = {"x"};
+  std::ranges::move(size_params(), std::back_inserter(crop.params));
+  crop.nicknames = {"video_crop"};
   crop.dtypes.assign(std::begin(all_dtypes), std::end(all_dtypes));
   crop.documentation = "the part of x, of the output's size, that starts at top and left";
   crop.lower = lower_crop;
@@ -275,7 +308,7 @@ std::vector<Kernel> image_geometry_kernels() {
   preprocess.documentation = "a u8 image as network input: resized, scaled to 0..1, normalised, f32[1,3,h,w]";
   preprocess.lower = lower_preprocess;
 
-  return {resize, crop, preprocess};
+  return {resize, bicubic_scale, crop, preprocess};
 }
 
 }  // namespace tessera::kernels

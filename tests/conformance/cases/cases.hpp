@@ -50,6 +50,7 @@ void add_reduction_cases(Cases& to);
 void add_linear_cases(Cases& to);
 void add_generator_cases(Cases& to);
 void add_image_cases(Cases& to);
+void add_sound_cases(Cases& to);
 
 // The inputs that the seed gives.
 Call make_call(const Case& of, std::uint64_t seed);

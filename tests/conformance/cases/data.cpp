@@ -127,6 +127,7 @@ Cases all_cases() {
   add_linear_cases(cases);
   add_generator_cases(cases);
   add_image_cases(cases);
+  add_sound_cases(cases);
   return cases;
 }
 

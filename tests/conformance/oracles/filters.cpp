@@ -65,7 +65,7 @@ Answer sharpen(const Call& call) {
   const Image image(call.inputs[0], call.string("border", "clamp"));
   const std::int64_t radius = call.integer("radius", 1);
   const double sigma = call.number("sigma", 1);
-  const double amount = call.number("amount", 1);
+  const double amount = call.number("amount", call.number("strength", 1));
   const std::vector<double> weights = gaussian(radius, sigma);
   const std::vector<std::int64_t> fixed = fixed_gaussian(radius, sigma);
   const double magnitude = window_magnitude(image) * (1 + 2 * std::fabs(amount));
@@ -112,7 +112,9 @@ Answer denoise(const Call& call) {
   const Image image(call.inputs[0], call.string("border", "clamp"));
   const std::int64_t radius = call.integer("radius", 2);
   const double space = call.number("sigma_space", 2);
-  const double color = call.number("sigma_color", image.is_u8 ? 25 : 0.1);
+  const bool has_strength = call.params.find("strength") != nullptr;
+  const double color =
+      has_strength ? call.number("strength", 0) * image.white() : call.number("sigma_color", image.is_u8 ? 25 : 0.1);
   const double magnitude = window_magnitude(image);
   return each_pixel(call, [&](std::int64_t y, std::int64_t x, std::int64_t c) {
     double sum = 0;

@@ -55,10 +55,8 @@ Approx resized(const Image& image, const std::string& method, std::int64_t y, st
   return {value, static_cast<Real>(2 * most * (rows.slack + columns.slack) + 32 * most * 0x1p-23)};
 }
 
-Answer resize(const Call& call) {
+Answer resize(const Call& call, const std::string& method) {
   const Image image(call.inputs[0]);
-  const Value* given = call.params.find("method");
-  const std::string method = given ? given->string() : "bilinear";
   return each_pixel(call, [&](std::int64_t y, std::int64_t x, std::int64_t c) {
     Approx result = resized(image, method, y, x, c, call.shape[0], call.shape[1]);
     if (image.is_u8 && method != "nearest") result.slack += 1e-3L;
@@ -68,8 +66,8 @@ Answer resize(const Call& call) {
 
 Answer crop(const Call& call) {
   const Image image(call.inputs[0]);
-  const std::int64_t top = call.integer("top", 0);
-  const std::int64_t left = call.integer("left", 0);
+  const std::int64_t top = call.integer("top", call.integer("y", 0));
+  const std::int64_t left = call.integer("left", call.integer("x", 0));
   Answer answer(call);
   const std::int64_t channels = image.channels;
   for (std::int64_t i = 0; i < call.shape.elements(); ++i) {
@@ -104,7 +102,9 @@ Answer preprocess(const Call& call) {
 }  // namespace
 
 void add_geometry_oracles(Oracles& to) {
-  to["resize"] = resize;
+  to["resize"] = [](const Call& call) { return resize(call, call.string("method", "bilinear")); };
+  to["bicubic_scale"] = [](const Call& call) { return resize(call, "bicubic"); };
+  to["video_crop"] = crop;
   to["crop"] = crop;
   to["preprocess"] = preprocess;
 }

@@ -55,6 +55,7 @@ const Oracles& oracles() {
     add_filter_oracles(made);
     add_color_oracles(made);
     add_geometry_oracles(made);
+    add_sound_oracles(made);
     return made;
   }();
   return all;

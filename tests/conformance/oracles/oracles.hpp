@@ -62,6 +62,7 @@ void add_generator_oracles(Oracles& to);
 void add_filter_oracles(Oracles& to);
 void add_color_oracles(Oracles& to);
 void add_geometry_oracles(Oracles& to);
+void add_sound_oracles(Oracles& to);
 
 // A sum of products that was added up in some order in arithmetic of `dtype`, without an overflow on the way if there
 // is none whatever the order.

@@ -130,6 +130,27 @@ TEST(ChromaKey, MakesAColorTransparent) {
   EXPECT_EQ((run<Byte>("chroma_key", {1, 3, 4}, {{"color", {255, 0, 0}}}, x))[3], 255);
 }
 
+TEST(ChromaKey, TakesItsColorAsText) {
+  const Bytes x{{1, 2, 3}, {0, 255, 0, 255, 0, 255}};
+  const auto alphas = [&](const char* color) {
+    const U8 z = run<Byte>("chroma_key", {1, 2, 4}, {{"color", color}}, x);
+    return U8{z[3], z[7]};
+  };
+  for (const char* color : {"green", "#00ff00", "#00FF00", "#0f0"}) EXPECT_EQ(alphas(color), (U8{0, 255})) << color;
+  for (const char* color : {"magenta", "#ff00ff"}) EXPECT_EQ(alphas(color), (U8{255, 0})) << color;
+  expect_near(run<float>("chroma_key", {1, 1, 4}, {{"color", "#ff0000"}}, Floats{{1, 1, 3}, {1, 0, 0}}), {1, 0, 0, 0});
+  expect_error(Errc::invalid_parameter,
+               "[chroma_key] parameter 'color' must be #rrggbb, #rgb or one of black, white, gray, red, green, blue, "
+               "yellow, cyan, magenta, got \"grene\", did you mean 'green'?",
+               [&] { alphas("grene"); });
+  for (const char* color : {"", "#", "#00ff0", "#00ff0g", "00ff00", "#00ff00ff"}) {
+    expect_error(Errc::invalid_parameter, "parameter 'color' must be #rrggbb", [&] { alphas(color); });
+  }
+  expect_error(Errc::invalid_parameter,
+               "[chroma_key] parameter 'color' must be a list of 3 numbers or a text, got an integer, 255",
+               [&] { run<Byte>("chroma_key", {1, 2, 4}, {{"color", 255}}, x); });
+}
+
 TEST(ChromaKey, MultipliesAlpha) {
   const Bytes x{{1, 2, 4}, {0, 255, 0, 100, 255, 0, 255, 100}};
   EXPECT_EQ(run_like("chroma_key", x), (U8{0, 255, 0, 0, 255, 0, 255, 100}));
@@ -156,13 +177,40 @@ TEST(OverlayAlpha, LaysOver) {
               {0.75f, 0.125f, 0.5f, 0.5625f});
 }
 
+TEST(OverlayAlpha, LaysASmallerImageAtAPosition) {
+  const Bytes dot{{1, 1, 4}, {100, 110, 120, 255}};
+  EXPECT_EQ((run<Byte>("overlay_alpha", rgb.shape, {{"x", 1}}, rgb, dot)), (U8{255, 0, 0, 100, 110, 120}));
+  EXPECT_EQ((run<Byte>("overlay_alpha", rgb.shape, {{"x", 1}, {"alpha", 0.5}}, rgb, dot)), (U8{255, 0, 0, 55, 65, 75}));
+  for (const int x : {-1, 2, 1000000}) {
+    EXPECT_EQ((run<Byte>("overlay_alpha", rgb.shape, {{"x", x}}, rgb, dot)), rgb.values) << x;
+  }
+  expect_error(Errc::invalid_parameter, "[overlay_alpha] 'alpha' and 'opacity' are the same parameter: give one",
+               [&] { run<Byte>("overlay_alpha", rgb.shape, {{"alpha", 1}, {"opacity", 1}}, rgb, dot); });
+  expect_error(Errc::invalid_parameter, "[overlay_alpha] parameter 'x' must be an integer, got a number, 0.5",
+               [&] { run<Byte>("overlay_alpha", rgb.shape, {{"x", 0.5}}, rgb, dot); });
+}
+
 TEST(OverlayAlpha, RefusesWhatItCannotDo) {
-  expect_error(Errc::shape_mismatch, "[overlay_alpha] input 1 (top) must be u8[1,2,4], got u8[1,2,3]",
+  expect_error(Errc::shape_mismatch, "[overlay_alpha] input 1 (top) must be [h,w,4], got u8[1,2,3]",
                [] { run<Byte>("overlay_alpha", rgb.shape, {}, rgb, rgb); });
   expect_error(Errc::dtype_mismatch, "[overlay_alpha] input 1 (top) must be u8, got f32[1,1,4]",
                [] { run<Byte>("overlay_alpha", rgb.shape, {}, rgb, colors); });
   expect_error(Errc::shape_mismatch, "[overlay_alpha] input 0 (base) must be u8[1,2,4] like the output, got u8[1,2,3]",
                [] { run<Byte>("overlay_alpha", rgba.shape, {}, rgb, rgba); });
+}
+
+TEST(VideoMix, CombinesTwoFrames) {
+  const Bytes a{{1, 1, 4}, {100, 200, 0, 90}}, b{{1, 1, 4}, {200, 100, 255, 10}};
+  const auto mixed = [&](const Params& params) { return run<Byte>("video_mix", {1, 1, 4}, params, a, b); };
+  EXPECT_EQ(mixed({}), (U8{150, 150, 128, 50}));
+  EXPECT_EQ(mixed({{"ratio", 0.25}}), (U8{125, 175, 64, 70}));
+  EXPECT_EQ(mixed({{"mode", "add"}, {"ratio", 1}}), (U8{255, 255, 255, 90}));
+  EXPECT_EQ(mixed({{"mode", "multiply"}, {"ratio", 1}}), (U8{78, 78, 0, 90}));
+  expect_error(Errc::invalid_parameter,
+               "[video_mix] parameter 'mode' must be one of dissolve, add, multiply, got \"screen\"",
+               [&] { mixed({{"mode", "screen"}}); });
+  expect_error(Errc::shape_mismatch, "[video_mix] input 1 (b) must be u8[1,1,4] like the output, got u8[1,2,4]",
+               [&] { run<Byte>("video_mix", {1, 1, 4}, {}, a, rgba); });
 }
 
 TEST(Mix, GoesFromOneToTheOther) {

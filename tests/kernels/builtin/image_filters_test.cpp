@@ -454,6 +454,13 @@ TEST(Denoise, StandsExtremeSigmas) {
   EXPECT_EQ(run_like("denoise", Bytes{{2, 2, 0}, {}}), U8{});
 }
 
+TEST(Denoise, HasAStrength) {
+  const Bytes x{{1, 2}, {100, 120}};
+  EXPECT_EQ(run_like("denoise", x, {{"strength", 0.2}}), run_like("denoise", x, {{"sigma_color", 51}}));
+  expect_error(Errc::invalid_parameter, "[denoise] 'sigma_color' and 'strength' mean the same: give one",
+               [&] { run_like("denoise", x, {{"strength", 0.2}, {"sigma_color", 51}}); });
+}
+
 TEST(Denoise, RefusesWhatItCannotDo) {
   const Bytes x{{1, 1}, {0}};
   expect_error(Errc::invalid_parameter, "[denoise] parameter 'radius' must be between 1 and 8, got 0",

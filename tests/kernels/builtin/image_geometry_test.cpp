@@ -130,6 +130,25 @@ TEST(Crop, IsAPart) {
             std::vector<std::int64_t>{1LL << 60});
 }
 
+TEST(Crop, IsVideoCropToo) {
+  const Bytes x{{2, 3}, {1, 2, 3, 4, 5, 6}};
+  EXPECT_EQ((run<Byte>("video_crop", {1, 2}, {{"x", 1}, {"y", 1}, {"width", 2}, {"height", 1}}, x)), (U8{5, 6}));
+  expect_error(Errc::shape_mismatch, "[crop] output must be u8[1,3], got u8[1,2]",
+               [&] { run<Byte>("video_crop", {1, 2}, {{"width", 3}}, x); });
+  expect_error(Errc::invalid_parameter, "[crop] 'x' and 'left' are the same parameter: give one",
+               [&] { run<Byte>("video_crop", {1, 2}, {{"x", 1}, {"left", 1}}, x); });
+}
+
+TEST(BicubicScale, IsResizeByItsMethod) {
+  const Bytes x{{2, 3}, {1, 200, 3, 40, 5, 160}};
+  EXPECT_EQ((run<Byte>("bicubic_scale", {4, 5}, {{"width", 5}, {"height", 4}}, x)),
+            (run<Byte>("resize", {4, 5}, {{"method", "bicubic"}}, x)));
+  expect_error(Errc::shape_mismatch, "[bicubic_scale] output must be u8[4,6], got u8[4,5]",
+               [&] { run<Byte>("bicubic_scale", {4, 5}, {{"width", 6}}, x); });
+  expect_error(Errc::invalid_parameter, "[bicubic_scale] parameter 'height' must be at least 0, got -4",
+               [&] { run<Byte>("bicubic_scale", {4, 5}, {{"height", -4}}, x); });
+}
+
 TEST(Crop, RefusesWhatItCannotDo) {
   const Bytes x{{2, 3}, {1, 2, 3, 4, 5, 6}};
   expect_error(Errc::invalid_parameter,
