@@ -31,8 +31,8 @@ struct Host {
 // The levels of this architecture by name, in the order of VectorLevel: sse2, avx2 and avx512, or only neon.
 std::span<const std::string_view> level_names() noexcept;
 
-// Detected once. TESSERA_CPU_FEATURES=sse2, or another of these names, caps the level, so that code for older processors
-// can be tried; any other value is an Error.
+// Detected once. TESSERA_CPU_FEATURES=sse2, or another of these names, caps the level, so that code for older
+// processors can be tried; any other value is an Error.
 const Host& host();
 
 // What host() would be with this cap (null for none).

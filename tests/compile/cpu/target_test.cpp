@@ -60,6 +60,7 @@ TEST(Host, Can_be_capped) {
   const Host capped = detect_host(level_names().front().data());
   EXPECT_EQ(capped.vector_bits, 128U);
   EXPECT_TRUE(capped.capped);
+  EXPECT_EQ(capped.extensions, "");
   EXPECT_NE(capped.description, detect_host(nullptr).description);
 }
 
