@@ -23,8 +23,8 @@ heading = @printf '\n== %s\n' '$(1)'
 .DEFAULT_GOAL := build
 # The steps run in the order written; ninja and ctest do the parallel work.
 .NOTPARALLEL:
-.PHONY: help build demo test test-all test-release test-sanitizers test-asan test-tsan test-consumer test-clang bench \
-        lint analyze format install clean begin
+.PHONY: help build demo test test-all test-release test-sanitizers test-asan test-tsan test-consumer test-clang test-arm64 \
+        bench lint analyze format install clean begin
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -89,6 +89,15 @@ test-clang: ## compile the library with clang++ and without precompiled headers
 	$(call setup,build lint)
 	$(call configure,clang)
 	$(call part,clang-build) cmake --build --preset clang --target tessera tessera_plugins
+
+test-arm64: begin ## cross-build for Linux on AArch64; the runtime's and the compiler's tests in QEMU, sampled
+	$(call heading,AArch64 in QEMU (seed $(TESSERA_TEST_SEED)))
+	$(call setup,build arm64)
+	$(call part,sysroot) scripts/arm64-sysroot build/arm64-sysroot
+	$(call configure,arm64)
+	$(call part,build) cmake --build --preset arm64
+	$(call part,tests) ctest --preset arm64
+	$(call summary,AArch64 passed)
 
 bench: ## set up, build and run the benchmark, write build/bench.json (DEVICE=vulkan, opencl or gles for a GPU, ARGS=)
 	$(call setup,build bench)

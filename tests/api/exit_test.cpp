@@ -4,6 +4,7 @@
 //   exit_test DEVICE --way WAY runs one such process
 #include <tessera/tessera.hpp>
 
+#include "support/again.hpp"
 #include "support/depth.hpp"
 
 #include <chrono>
@@ -106,13 +107,16 @@ const std::map<std::string, std::function<void(const Device&)>>& ways() {
 }
 
 // What went wrong with a process; empty if nothing did.
-std::optional<std::string> end_process(const char* program, const std::string& device, const std::string& way) {
-  std::vector<std::string> words = {program, device, "--way", way};
+std::optional<std::string> end_process(const std::string& device, const std::string& way) {
+  std::vector<std::string> words = test::this_program();
+  words.insert(words.end(), {device, "--way", way});
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   arguments.push_back(nullptr);
   pid_t process = 0;
-  if (posix_spawn(&process, program, nullptr, nullptr, arguments.data(), environ) != 0) return "cannot be started";
+  if (posix_spawnp(&process, words[0].c_str(), nullptr, nullptr, arguments.data(), environ) != 0) {
+    return "cannot be started";
+  }
   const auto until = std::chrono::steady_clock::now() + 60s;
   int status = 0;
   while (waitpid(process, &status, WNOHANG) == 0) {
@@ -128,11 +132,11 @@ std::optional<std::string> end_process(const char* program, const std::string& d
   return std::nullopt;
 }
 
-int end_processes(const char* program, const std::string& device, int runs) {
+int end_processes(const std::string& device, int runs) {
   int failed = 0;
   for (const auto& [way, end] : ways()) {
     for (int run = 0; run < runs; ++run) {
-      const std::optional<std::string> wrong = end_process(program, device, way);
+      const std::optional<std::string> wrong = end_process(device, way);
       if (!wrong) continue;
       std::printf("FAILED %s, run %d: the process %s\n", way.c_str(), run, wrong->c_str());
       ++failed;
@@ -157,6 +161,6 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "Usage: exit_test DEVICE [RUNS]\n");
     return 2;
   }
-  return tessera::end_processes(argv[0], arguments[0],
+  return tessera::end_processes(arguments[0],
                                 arguments.size() == 2 ? std::stoi(arguments[1]) : tessera::test::rounds(15));
 }

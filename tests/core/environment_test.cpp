@@ -1,5 +1,6 @@
 #include "core/environment.hpp"
 
+#include "support/again.hpp"
 #include "support/depth.hpp"
 #include "support/folder.hpp"
 
@@ -85,6 +86,7 @@ using Privileges = test::InFolder;
 TEST_F(Privileges, A_program_with_other_privileges_than_its_caller_reads_no_variables) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can make a file of another user";
   if (test::is_sanitized) GTEST_SKIP() << "sanitizers need the privileges of the caller";
+  if (test::is_emulated) GTEST_SKIP() << "the emulator has the privileges of the caller";
   constexpr uid_t nobody = 65534;
   const std::string copy = path("program").string();
   std::filesystem::copy_file("/proc/self/exe", copy);

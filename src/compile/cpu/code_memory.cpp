@@ -173,14 +173,15 @@ std::size_t CodeMemory::size() const noexcept {
 }
 
 void CodeMemory::seal() {
+  // Before anyone may execute them: until then no core can have fetched what was in these pages before.
+  auto* const code = reinterpret_cast<char*>(pages_[0].address);
+  __builtin___clear_cache(code, code + pages_[0].size);
   for (std::size_t i = 0; i < code_areas; ++i) {
     const Pages& pages = pages_[i];
     if (pages.size == 0 || core::set_page_access(pages.address, pages.size, final_access[i])) continue;
     throw Error(Errc::internal,
                 core::text("object code: cannot set the protection of its memory: ", std::strerror(errno)));
   }
-  auto* const code = reinterpret_cast<char*>(pages_[0].address);
-  __builtin___clear_cache(code, code + pages_[0].size);
 }
 
 std::size_t code_regions() noexcept {

@@ -10,6 +10,7 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #if defined(__x86_64__)
@@ -20,8 +21,6 @@ namespace tessera::compile::cpu {
 
 namespace {
 
-constexpr std::array<std::string_view, 3> level_names = {"sse2", "avx2", "avx512"};  // in the order of VectorLevel
-
 // Without a stream, which would take longer than everything else here.
 std::string hex(std::uint64_t number) {
   std::array<char, 16> digits{};
@@ -29,6 +28,8 @@ std::string hex(std::uint64_t number) {
 }
 
 #if defined(__x86_64__)
+
+constexpr std::array<std::string_view, 3> names_of_levels = {"sse2", "avx2", "avx512"};
 
 struct Leaf {
   std::uint32_t a = 0, b = 0, c = 0, d = 0;
@@ -58,7 +59,8 @@ Host detect() {
   const Leaf extended = cpuid(0x80000001);
   const std::uint64_t saved = all(basic.c, bit_OSXSAVE) ? saved_registers() : 0;
 
-  Host host{.description = "x86"};
+  Host host;
+  host.description = "x86";
   if (all(saved, 0x6) && all(basic.c, bit_AVX | bit_FMA | bit_F16C | bit_MOVBE) &&
       all(more.b, bit_AVX2 | bit_BMI | bit_BMI2) && all(extended.c, bit_LZCNT)) {
     host.level = VectorLevel::avx2;
@@ -85,9 +87,31 @@ void set_widths(Host& host) {
 
 #else
 
+constexpr std::array<std::string_view, 1> names_of_levels = {"neon"};
+
+// Beyond NEON: LLVM's names of what the kernel reports as these bits of its two words.
+struct Extension {
+  std::string_view name;
+  std::uint64_t first;
+  std::uint64_t second;
+};
+constexpr std::array<Extension, 8> extensions = {{{"lse", 1U << 8, 0},
+                                                  {"fullfp16", 1U << 9 | 1U << 10, 0},
+                                                  {"rdm", 1U << 12, 0},
+                                                  {"dotprod", 1U << 20, 0},
+                                                  {"sve", 1U << 22, 0},
+                                                  {"sve2", 1U << 22, 1U << 1},
+                                                  {"i8mm", 0, 1U << 13},
+                                                  {"bf16", 0, 1U << 14}}};
+
 Host detect() {
   const core::Capabilities words = core::processor_capabilities();
-  return {.description = "hwcap " + hex(words.first) + ' ' + hex(words.second)};
+  Host host;
+  host.description = "hwcap " + hex(words.first) + ' ' + hex(words.second);
+  for (const auto& [name, first, second] : extensions) {
+    if ((words.first & first) == first && (words.second & second) == second) host.extensions += core::text(",+", name);
+  }
+  return host;
 }
 
 void set_widths(Host& host) {
@@ -97,20 +121,33 @@ void set_widths(Host& host) {
 
 #endif
 
+// "sse2, avx2 or avx512"
+std::string listed_levels() {
+  std::string list;
+  for (const std::string_view& name : names_of_levels) {
+    if (!list.empty()) list += &name == &names_of_levels.back() ? " or " : ", ";
+    list += name;
+  }
+  return list;
+}
+
 }  // namespace
+
+std::span<const std::string_view> level_names() noexcept { return names_of_levels; }
 
 Host detect_host(const char* cap) {
   Host host = detect();
   if (cap && *cap) {
-    const auto* name = std::find(level_names.begin(), level_names.end(), cap);
-    if (name == level_names.end()) {
+    const auto* name = std::find(names_of_levels.begin(), names_of_levels.end(), cap);
+    if (name == names_of_levels.end()) {
       throw Error(Errc::invalid_argument,
-                  core::text("TESSERA_CPU_FEATURES is ", core::in_quotes(cap), "; it must be sse2, avx2 or avx512"));
+                  core::text("TESSERA_CPU_FEATURES is ", core::in_quotes(cap), "; it must be ", listed_levels()));
     }
-    host.level = std::min(host.level, static_cast<VectorLevel>(name - level_names.begin()));
+    host.level = std::min(host.level, static_cast<VectorLevel>(name - names_of_levels.begin()));
     host.capped = true;
     host.has_vnni = host.has_vbmi = false;
-    host.description = core::text("x86 capped to ", level_names[static_cast<std::size_t>(host.level)]);
+    host.extensions.clear();
+    host.description = core::text("capped to ", names_of_levels[static_cast<std::size_t>(host.level)]);
   }
   set_widths(host);
   return host;

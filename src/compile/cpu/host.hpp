@@ -1,7 +1,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 
 namespace tessera::compile::cpu {
 
@@ -22,11 +24,15 @@ struct Host {
   bool has_vbmi = false;  // AVX-512 VBMI: one instruction looks up one of 128 bytes for each lane
   unsigned vector_bits = 128;
   unsigned vector_registers = 16;
+  std::string extensions;   // aarch64: what code may use beyond NEON, as LLVM lists features; LLVM finds those of x86
   std::string description;  // code compiled for one description runs on every host with the same description
 };
 
-// Detected once. TESSERA_CPU_FEATURES=sse2, avx2 or avx512 caps the level, so that code for older processors can be
-// tried; any other value is an Error.
+// The levels of this architecture by name, in the order of VectorLevel: sse2, avx2 and avx512, or only neon.
+std::span<const std::string_view> level_names() noexcept;
+
+// Detected once. TESSERA_CPU_FEATURES=sse2, or another of these names, caps the level, so that code for older
+// processors can be tried; any other value is an Error.
 const Host& host();
 
 // What host() would be with this cap (null for none).

@@ -1,6 +1,7 @@
 #include "compile/cpu/jit.hpp"
 
 #include "compile/cpu/evictable_code.hpp"
+#include "support/again.hpp"
 #include "support/depth.hpp"
 #include "tile/trace.hpp"
 
@@ -311,10 +312,9 @@ TEST(Jit, DISABLED_Without_descriptors) {
 }
 
 TEST(Jit, Without_descriptors_kernels_are_interpreted_until_there_are_some_again) {
-  const std::string self = fs::read_symlink("/proc/self/exe");
   const fs::path said = Cache::folder / "said";
-  const std::string command = "'" + self +
-                              "' --gtest_also_run_disabled_tests --gtest_filter=*.DISABLED_Without_descr* 2>'" +
+  const std::string command = test::this_program_in_quotes() +
+                              " --gtest_also_run_disabled_tests --gtest_filter=*.DISABLED_Without_descr* 2>'" +
                               said.string() + "'";
   EXPECT_EQ(std::system(command.c_str()), 0);
   std::ifstream file(said);
@@ -325,6 +325,26 @@ TEST(Jit, Without_descriptors_kernels_are_interpreted_until_there_are_some_again
   EXPECT_NE(text.find("libtessera_llvm.so"), std::string::npos) << text;
   EXPECT_NE(text.find("Too many open files"), std::string::npos) << text;
   fs::remove(said);
+}
+
+// Of relu, as TESSERA_DUMP shows it.
+TEST(Jit, Kernels_use_the_vectors_of_the_processor) {
+  const auto relu = tile::trace("relu", {{"z", ir::Type::f32, {-1}}, {"x", ir::Type::f32, {-1}}}, {}, [] {
+    const tile::Output z;
+    z.store(tile::max(tile::load_like(tile::Input(0), z), 0.0F));
+  });
+  setenv("TESSERA_DUMP", "asm", 1);
+  testing::internal::CaptureStderr();
+  const auto code = jit(relu, {{16384}}, host());
+  unsetenv("TESSERA_DUMP");
+  const std::string text = testing::internal::GetCapturedStderr();
+  ASSERT_NE(code, nullptr);
+#if defined(__x86_64__)
+  const char* registers = host().vector_bits == 512 ? "%zmm" : host().vector_bits == 256 ? "%ymm" : "%xmm";
+#else
+  const char* registers = ".4s";  // NEON: four floats
+#endif
+  EXPECT_NE(text.find(registers), std::string::npos) << text;
 }
 
 TEST(Jit, Interprets_where_an_input_is_empty) {

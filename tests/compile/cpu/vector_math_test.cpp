@@ -247,7 +247,7 @@ const Expected<T>& expected() {
 // Without has_fma the code is for the oldest processors, which lack much else too.
 template <class T>
 void check(unsigned lanes, bool has_fma) {
-  const Host host = detect_host(has_fma ? nullptr : "sse2");
+  const Host host = detect_host(has_fma ? nullptr : level_names().front().data());
   if (has_fma && !host.has_fma) return;
   const HostTarget target(host);
   llvm::LLVMContext context;

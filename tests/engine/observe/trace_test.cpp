@@ -1,6 +1,7 @@
 // The trace, read back with an independent JSON parser.
 #include <tessera/tessera.hpp>
 
+#include "support/again.hpp"
 #include "support/expect_error.hpp"
 
 #include <gtest/gtest.h>
@@ -157,16 +158,15 @@ TEST(TraceChild, Runs_a_small_job) {
 }
 
 TEST_F(Trace, The_environment_traces_a_whole_process) {
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-  const std::string job = " --gtest_filter=TraceChild.* >/dev/null 2>&1";
-  ASSERT_EQ(std::system(("TESSERA_TRACE='" + file.string() + "' '" + self + "'" + job).c_str()), 0);
+  const std::string job = test::this_program_in_quotes() + " --gtest_filter=TraceChild.* >/dev/null 2>&1";
+  ASSERT_EQ(std::system(("TESSERA_TRACE='" + file.string() + "' " + job).c_str()), 0);
   EXPECT_EQ(commands().at(1).at("name"), "fill");
 }
 
 TEST_F(Trace, A_file_of_the_environment_that_cannot_be_written_is_told_once_and_changes_nothing_else) {
-  const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-  const std::string job = " --gtest_filter=TraceChild.* >/dev/null 2>'" + file.string() + "'";
-  EXPECT_EQ(std::system(("TESSERA_TRACE=/nowhere/t.json '" + self + "'" + job).c_str()), 0);
+  const std::string job =
+      test::this_program_in_quotes() + " --gtest_filter=TraceChild.* >/dev/null 2>'" + file.string() + "'";
+  EXPECT_EQ(std::system(("TESSERA_TRACE=/nowhere/t.json " + job).c_str()), 0);
   std::ostringstream said;
   said << std::ifstream(file).rdbuf();
   const std::string expected = "tessera: TESSERA_TRACE: cannot write the trace file \"/nowhere/t.json\"";

@@ -27,6 +27,16 @@ namespace tessera::compile::cpu {
 
 namespace {
 
+// Which instructions code may use: LLVM's names for the processor and its features. `tuned_for` is the processor whose
+// speeds decide among them; empty if that is the same.
+struct Instructions {
+  std::string cpu;
+  std::string features;
+  std::string tuned_for;
+};
+
+#if defined(__x86_64__)
+
 // All features of the host, including those it lacks: a virtual machine may mask features that the processor's name
 // implies.
 std::string host_features() {
@@ -52,6 +62,22 @@ const char* level_cpu(VectorLevel level) {
   }
   return "generic";
 }
+
+Instructions instructions_of(const Host& host) {
+  if (host.capped) return {.cpu = level_cpu(host.level), .features = "", .tuned_for = ""};
+  return {.cpu = llvm::sys::getHostCPUName().str(), .features = host_features(), .tuned_for = ""};
+}
+
+#else
+
+// The processor's name only tunes: it implies features that a virtual machine may mask, and LLVM does not tell which.
+Instructions instructions_of(const Host& host) {
+  return {.cpu = "generic",
+          .features = "+neon" + host.extensions,
+          .tuned_for = host.capped ? "" : llvm::sys::getHostCPUName().str()};
+}
+
+#endif
 
 // Keeps LLVM from exiting at an error, and stores the first one.
 struct Errors : llvm::DiagnosticHandler {
@@ -115,8 +141,10 @@ HostTarget::HostTarget(const Host& host) : host_(host) {
   llvm::InitializeNativeTargetAsmPrinter();
   keep_sums_of_products();
   triple_ = llvm::sys::getProcessTriple();
-  cpu_ = host.capped ? level_cpu(host.level) : llvm::sys::getHostCPUName().str();
-  features_ = host.capped ? "" : host_features();
+  const Instructions instructions = instructions_of(host);
+  cpu_ = instructions.cpu;
+  features_ = instructions.features;
+  tuned_for_ = instructions.tuned_for;
 
   std::string error;
   target_ = llvm::TargetRegistry::lookupTarget(triple_, error);
@@ -166,6 +194,7 @@ llvm::SmallVector<char, 0> HostTarget::emit(llvm::Module& module, llvm::CodeGenF
     if (function.isDeclaration()) continue;
     function.addFnAttr("target-cpu", cpu_);
     function.addFnAttr("target-features", features_);
+    if (!tuned_for_.empty()) function.addFnAttr("tune-cpu", tuned_for_);
     function.addFnAttr("prefer-vector-width", width);
     function.addFnAttr("min-legal-vector-width", width);
     function.addFnAttr(llvm::Attribute::NoUnwind);

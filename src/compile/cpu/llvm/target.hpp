@@ -43,6 +43,7 @@ class HostTarget {
   Host host_;
   std::string cpu_;
   std::string features_;
+  std::string tuned_for_;
   std::string triple_;
   std::string data_layout_;
   std::string description_;
