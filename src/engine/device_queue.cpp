@@ -8,8 +8,9 @@
 #include "engine/launch_sequence.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <functional>
-#include <system_error>
+#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -19,6 +20,17 @@ namespace tessera::detail::engine {
 namespace {
 
 thread_local const Work* attended = nullptr;
+
+// Work in flight has to be waited for: if the driver has no memory for that, it tries again.
+driver::Progress wait_for(driver::Driver& driver, std::uint64_t number, Clock::time_point until) noexcept {
+  while (true) {
+    try {
+      return driver.wait(number, until);
+    } catch (const std::bad_alloc&) {
+      std::this_thread::yield();
+    }
+  }
+}
 
 }  // namespace
 
@@ -104,14 +116,14 @@ core::FailurePtr DeviceQueue::start(Work& work) noexcept {
         try {
           if (!watch_->has_thread) std::thread(run, watch_).detach();
           watch_->has_thread = true;
-        } catch (const std::system_error&) {  // no thread is to be had: this one watches
+        } catch (const std::exception&) {  // no thread is to be had, or no memory for it: this one watches
           is_alone = true;
         }
       }
     }
     // From here on the item may be finished and recycled.
     if (needs_watcher) watch_->changed.notify_one();
-    if (is_alone) finish_completed(*watch_, watch_->driver.wait(number, Clock::time_point::max()));
+    if (is_alone) finish_completed(*watch_, wait_for(watch_->driver, number, Clock::time_point::max()));
     try {
       if (later) leave_to_worker(*device, "preparation", std::move(later), Priority::low);
     } catch (const std::bad_alloc&) {  // the usual recording goes on
@@ -162,7 +174,7 @@ bool DeviceQueue::attend(const Work& work, Clock::time_point until) noexcept {
     if (Watch::Flight* flight = watch->find(number)) flight->attendants += count;
   };
   add_attendant(1);
-  const driver::Progress progress = watch->driver.wait(number, until);
+  const driver::Progress progress = wait_for(watch->driver, number, until);
   // If it has not finished, the watching thread is responsible again: finish_completed() wakes it.
   if (progress.ended < number) add_attendant(-1);
   finish_completed(*watch, progress);
@@ -178,7 +190,7 @@ void DeviceQueue::run(std::shared_ptr<Watch> watch) noexcept {
     {
       const Ref<DeviceState> device = watch->flights.front().work->device;  // keeps it alive while this thread uses it
       lock.unlock();
-      finish_completed(*watch, watch->driver.wait(number, Clock::time_point::max()));
+      finish_completed(*watch, wait_for(watch->driver, number, Clock::time_point::max()));
     }
     lock.lock();
   }

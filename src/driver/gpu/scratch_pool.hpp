@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <utility>
 
 namespace tessera::driver::gpu {
@@ -46,10 +47,14 @@ class ScratchPool {
     }
     return {std::move(memory), bytes};
   }
-  void give_back(Scratch scratch) {
+  void give_back(Scratch scratch) noexcept {
     const std::scoped_lock lock(mutex_);
+    try {
+      free_.emplace(scratch.bytes, std::move(scratch.memory));
+    } catch (const std::bad_alloc&) {
+      return;  // then it is not cached
+    }
     cached_ += scratch.bytes;
-    free_.emplace(scratch.bytes, std::move(scratch.memory));
     while (cached_ > most_cached) take_out(std::prev(free_.end()));
   }
   std::size_t trim() {

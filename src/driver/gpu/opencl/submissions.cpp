@@ -5,6 +5,7 @@
 #include "core/text.hpp"
 
 #include <algorithm>
+#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -56,9 +57,15 @@ void CL_CALLBACK Submissions::report(cl_event, cl_int, void* data) {
   submissions.changed_.notify_all();
 }
 
-void Submissions::ask_for_reports(std::uint64_t number, std::unique_lock<std::mutex>& lock) {
+// Without memory it asks for fewer: wait() polls.
+void Submissions::ask_for_reports(std::uint64_t number, std::unique_lock<std::mutex>& lock) noexcept {
   std::vector<Event> events;
   const std::uint64_t count = std::min<std::uint64_t>(number - ended_, in_flight_.size());
+  try {
+    events.reserve(count);
+  } catch (const std::bad_alloc&) {
+    return;
+  }
   for (std::uint64_t i = 0; i < count; ++i) {
     Submission& submission = in_flight_[i];
     if (!submission.end || submission.is_reported) continue;
@@ -71,11 +78,11 @@ void Submissions::ask_for_reports(std::uint64_t number, std::unique_lock<std::mu
   lock.unlock();  // events that have finished are reported at once, on this thread
   std::uint64_t refused = 0;
   for (const Event& event : events) {
-    auto held = std::make_unique<std::shared_ptr<Submissions>>(shared_from_this());
-    if (functions()->set_event_callback(event.get(), CL_COMPLETE, report, held.get()) == CL_SUCCESS) {
+    std::unique_ptr<std::shared_ptr<Submissions>> held(new (std::nothrow) auto(shared_from_this()));
+    if (held && functions()->set_event_callback(event.get(), CL_COMPLETE, report, held.get()) == CL_SUCCESS) {
       [[maybe_unused]] const auto* given = held.release();  // the callback owns it
     } else {
-      ++refused;  // wait() polls
+      ++refused;
     }
   }
   lock.lock();

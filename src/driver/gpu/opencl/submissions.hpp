@@ -41,7 +41,7 @@ class Submissions : public std::enable_shared_from_this<Submissions> {
   };
 
   void collect();
-  void ask_for_reports(std::uint64_t number, std::unique_lock<std::mutex>& lock);
+  void ask_for_reports(std::uint64_t number, std::unique_lock<std::mutex>& lock) noexcept;
   core::FailurePtr lose_locked(std::string_view why);
   static void CL_CALLBACK report(cl_event, cl_int, void* data);
 
