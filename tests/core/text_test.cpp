@@ -101,12 +101,13 @@ TEST(Suggestion, Is_the_end_of_a_sentence_or_nothing) {
 }
 
 TEST(Quoted, Input_is_shortened_between_characters) {
+  const std::string x80(80, 'x'), x79(79, 'x');
   EXPECT_EQ(core::in_quotes("relu"), "'relu'");
   EXPECT_EQ(shortened("relu"), "relu");
-  EXPECT_EQ(shortened(std::string(80, 'x')), std::string(80, 'x'));
-  EXPECT_EQ(shortened(std::string(81, 'x')), std::string(80, 'x') + "… (81 bytes)");
-  EXPECT_EQ(core::in_quotes(std::string(1'000'000, 'x')), "'" + std::string(80, 'x') + "…' (1000000 bytes)");
-  EXPECT_EQ(shortened(std::string(79, 'x') + "ππ"), std::string(79, 'x') + "… (83 bytes)");
+  EXPECT_EQ(shortened(x80), x80);
+  EXPECT_EQ(shortened(std::string(81, 'x')), text(x80, "… (81 bytes)"));
+  EXPECT_EQ(core::in_quotes(std::string(1'000'000, 'x')), text("'", x80, "…' (1000000 bytes)"));
+  EXPECT_EQ(shortened(text(x79, "ππ")), text(x79, "… (83 bytes)"));
   EXPECT_EQ(shortened(std::string(200, '\x80')), "… (200 bytes)");  // no UTF-8
   EXPECT_EQ(shortened("abcdef", 3), "abc… (6 bytes)");
 }
