@@ -1,7 +1,0 @@
-defmodule ExCubeclDocTest do
-  use ExUnit.Case, async: true
-
-  doctest ExCubecl
-  doctest ExCubecl.Command
-  doctest ExCubecl.Telemetry
-end
