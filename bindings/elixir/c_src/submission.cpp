@@ -71,7 +71,11 @@ void check(const Call& call, const std::vector<MemoryPtr>& inputs, const MemoryP
   const std::vector<tessera_buffer*> handles = handles_of(inputs);
   expect_ok(tessera_pipeline_add(made, call.kernel.c_str(), handles.data(), handles.size(), output->handle,
                                  call.params_or_null()));
-  expect_ok(tessera_pipeline_compile(made));
+  if (tessera_pipeline_compile(made) == TESSERA_OK) return;
+  // It is a kernel to the caller, not the only stage of a pipeline.
+  constexpr std::string_view prefix = "pipeline: 1 problem:\n  stage 0 ";
+  const std::string_view reason = tessera_last_error();
+  throw Refused(std::string(reason.starts_with(prefix) ? reason.substr(prefix.size()) : reason));
 }
 
 tessera_command* submit(const Call& call, const std::vector<MemoryPtr>& inputs, const Stream* stream) {
