@@ -1,8 +1,6 @@
-// Buffers, mappings and images.
 #include "objects.hpp"
 
 #include <algorithm>
-#include <limits>
 #include <span>
 
 using namespace tessera;
@@ -10,54 +8,21 @@ using namespace tessera::c;
 
 namespace tessera::c {
 
-// A Mapped<T> of any element type.
-struct MappingObject {
-  virtual ~MappingObject() = default;
-  virtual void* data() = 0;
-  virtual std::size_t size() = 0;
+// A view of a buffer of any element type.
+struct MappedBuffer {
+  MappedBuffer(const Buffer& buffer, bool writes) : view(buffer, buffer.dtype(), writes), bytes(buffer.size_bytes()) {}
+  detail::Mapping view;
+  std::size_t bytes;
 };
 
 namespace {
 
-template <class T>
-struct MappingOf final : MappingObject {
-  explicit MappingOf(Mapped<T> of) : mapped(std::move(of)) {}
-  void* data() override { return const_cast<std::remove_const_t<T>*>(mapped.data()); }
-  std::size_t size() override { return mapped.size() * sizeof(T); }
-  Mapped<T> mapped;
-};
-
-std::span<const std::byte> bytes_at(const void* data, std::size_t bytes, std::string_view call) {
-  expect_data(data, bytes, call, "data");
-  return {static_cast<const std::byte*>(data), bytes};
-}
-
-tessera_code map(tessera_buffer* buffer, tessera_mapping** mapping, bool writes, std::string_view call) {
+tessera_code map(tessera_buffer* buffer, tessera_mapping** mapping, bool writes, Call call) {
   return guarded([&] {
     tessera_mapping*& to = result(mapping, call, "mapping");
-    Buffer of = *get(buffer, call, "buffer");  // not pinned while it waits
-    std::unique_ptr<MappingObject, void (*)(MappingObject*)> made(nullptr, [](MappingObject* object) { delete object; });
-    with_type(of.dtype(), [&](auto zero) {
-      using T = decltype(zero);
-      if (writes) {
-        made.reset(new MappingOf<T>(of.map<T>()));
-      } else {
-        made.reset(new MappingOf<const T>(of.map_read<T>()));
-      }
-    });
-    to = make_handle<tessera_mapping>(std::move(made));
+    const Buffer of = *get(buffer, call, "buffer");
+    to = make_handle<tessera_mapping>(std::make_unique<MappedBuffer>(of, writes));
   });
-}
-
-LoadImageOptions load_options(const tessera_load_image_options* options, std::string_view call) {
-  const tessera_load_image_options given = options_or(options, TESSERA_LOAD_IMAGE_OPTIONS, call);
-  return {.channels = expect_enum<Channels>(given.channels, 4, call, "channels"),
-          .upright = given.upright != 0,
-          .max_pixels = given.max_pixels};
-}
-
-tessera_image* make_image(Image image) {
-  return make_handle<tessera_image>(std::make_unique<Image>(std::move(image)));
 }
 
 }  // namespace
@@ -68,7 +33,7 @@ tessera_code tessera_buffer_from_host(tessera_device* device, const void* data, 
   return guarded(__func__, [&](Call call) {
     tessera_buffer*& to = result(buffer, call, "buffer");
     const auto on = get(device, call, "device");
-    to = make_buffer(on->from_bytes(bytes_at(data, bytes, call), expect_shape(shape, rank, call),
+    to = make_buffer(on->from_bytes(bytes_at(data, bytes, call, "data"), expect_shape(shape, rank, call),
                                     expect_dtype(dtype, call)));
   });
 }
@@ -98,10 +63,10 @@ tessera_code tessera_buffer_wrap(tessera_device* device, void* data, size_t byte
     tessera_buffer*& to = result(buffer, call, "buffer");
     const auto on = get(device, call, "device");
     expect(release, call, "release");
-    expect_data(data, bytes, call, "data");
+    expect_array(data, bytes, call, "data");
     to = handle_to<tessera_buffer>([&] {
-      return on->wrap({static_cast<std::byte*>(data), bytes}, expect_shape(shape, rank, call), expect_dtype(dtype, call),
-                      [=] { release(data, user); });
+      return on->wrap({static_cast<std::byte*>(data), bytes}, expect_shape(shape, rank, call),
+                      expect_dtype(dtype, call), [=] { release(data, user); });
     });
   });
 }
@@ -129,6 +94,17 @@ tessera_code tessera_buffer_free(tessera_buffer* buffer) {
   return guarded(__func__, [&](Call call) { get(buffer, call, "buffer")->free(); });
 }
 
+tessera_code tessera_buffers_free(tessera_buffer* const* buffers, size_t count) {
+  return guarded(__func__, [&](Call call) { free_many(expect_buffers(buffers, count, call, "buffers")); });
+}
+
+tessera_code tessera_buffer_is_freed(tessera_buffer* buffer, int32_t* is_freed) {
+  return guarded(__func__, [&](Call call) {
+    std::int32_t& to = result(is_freed, call, "is_freed");
+    to = get(buffer, call, "buffer")->is_freed() ? 1 : 0;
+  });
+}
+
 tessera_code tessera_buffer_shape(tessera_buffer* buffer, int64_t* shape, size_t* rank) {
   return guarded(__func__, [&](Call call) {
     std::size_t& count = result(rank, call, "rank");
@@ -142,7 +118,7 @@ tessera_code tessera_buffer_shape(tessera_buffer* buffer, int64_t* shape, size_t
 tessera_code tessera_buffer_dtype(tessera_buffer* buffer, tessera_dtype* dtype) {
   return guarded(__func__, [&](Call call) {
     tessera_dtype& to = result(dtype, call, "dtype");
-    to = static_cast<tessera_dtype>(get(buffer, call, "buffer")->dtype());
+    to = to_c(get(buffer, call, "buffer")->dtype());
   });
 }
 
@@ -164,7 +140,7 @@ tessera_code tessera_buffer_device(tessera_buffer* buffer, tessera_device** devi
 tessera_code tessera_buffer_read(tessera_buffer* buffer, void* data, size_t bytes) {
   return guarded(__func__, [&](Call call) {
     const Buffer from = *get(buffer, call, "buffer");
-    expect_data(data, bytes, call, "data");
+    expect_array(data, bytes, call, "data");
     from.read_bytes_into({static_cast<std::byte*>(data), bytes});
   });
 }
@@ -172,17 +148,18 @@ tessera_code tessera_buffer_read(tessera_buffer* buffer, void* data, size_t byte
 tessera_code tessera_buffer_write(tessera_buffer* buffer, const void* data, size_t bytes) {
   return guarded(__func__, [&](Call call) {
     Buffer to = *get(buffer, call, "buffer");
-    to.write_bytes(bytes_at(data, bytes, call));
+    to.write_bytes(bytes_at(data, bytes, call, "data"));
   });
 }
 
 tessera_code tessera_buffer_write_at(tessera_buffer* buffer, int64_t first, const void* data, size_t bytes) {
   return guarded(__func__, [&](Call call) {
     Buffer to = *get(buffer, call, "buffer");
-    const std::span<const std::byte> from = bytes_at(data, bytes, call);
+    const std::span<const std::byte> from = bytes_at(data, bytes, call, "data");
     const std::size_t size = size_of(to.dtype());
     if (bytes % size != 0) {
-      refuse(call, std::to_string(bytes) + " bytes are no whole number of elements of " + std::to_string(size));
+      refuse(call, "bytes",
+             std::to_string(bytes) + ", which is no whole number of elements of " + std::to_string(size));
     }
     with_type(to.dtype(), [&](auto zero) {
       using T = decltype(zero);
@@ -201,13 +178,13 @@ tessera_code tessera_buffer_map_read(tessera_buffer* buffer, tessera_mapping** m
 
 void* tessera_mapping_data(tessera_mapping* mapping) {
   void* data = nullptr;
-  guarded(__func__, [&](Call call) { data = (*get(mapping, call, "mapping"))->data(); });
+  guarded(__func__, [&](Call call) { data = (*get(mapping, call, "mapping"))->view.data(); });
   return data;
 }
 
 size_t tessera_mapping_size(tessera_mapping* mapping) {
   std::size_t size = 0;
-  guarded(__func__, [&](Call call) { size = (*get(mapping, call, "mapping"))->size(); });
+  guarded(__func__, [&](Call call) { size = (*get(mapping, call, "mapping"))->bytes; });
   return size;
 }
 
@@ -226,77 +203,5 @@ tessera_code tessera_buffer_copy_to_device(tessera_buffer* buffer, tessera_devic
     tessera_buffer*& to = result(copy, call, "copy");
     const auto source = get(buffer, call, "buffer");
     to = make_buffer(source->copy_to(*get(device, call, "device")));
-  });
-}
-
-tessera_code tessera_image_load(const char* path, const tessera_load_image_options* options, tessera_image** image) {
-  return guarded(__func__, [&](Call call) {
-    tessera_image*& to = result(image, call, "image");
-    to = make_image(load_image(expect_text(path, call, "path"), load_options(options, call)));
-  });
-}
-
-tessera_code tessera_image_decode(const void* file, size_t bytes, const tessera_load_image_options* options,
-                                  tessera_image** image) {
-  return guarded(__func__, [&](Call call) {
-    tessera_image*& to = result(image, call, "image");
-    to = make_image(decode_image(bytes_at(file, bytes, call), load_options(options, call)));
-  });
-}
-
-tessera_code tessera_image_from_pixels(const void* pixels, size_t bytes, int64_t width, int64_t height,
-                                       int32_t channels, tessera_image** image) {
-  return guarded(__func__, [&](Call call) {
-    tessera_image*& to = result(image, call, "image");
-    const std::span<const std::byte> from = bytes_at(pixels, bytes, call);
-    const auto* first = reinterpret_cast<const std::uint8_t*>(from.data());
-    const Shape shape = channels == 1 ? Shape(height, width) : Shape(height, width, channels);
-    to = make_image(Image(shape, std::vector<std::uint8_t>(first, first + bytes)));
-  });
-}
-
-tessera_code tessera_image_from_buffer(tessera_buffer* buffer, tessera_image** image) {
-  return guarded(__func__, [&](Call call) {
-    tessera_image*& to = result(image, call, "image");
-    const Buffer from = *get(buffer, call, "buffer");
-    to = make_image(Image(from.shape(), from.read<std::uint8_t>()));
-  });
-}
-
-void tessera_image_release(tessera_image* image) { release_handle(image, Kind::image, __func__); }
-
-tessera_code tessera_image_size(tessera_image* image, int64_t* width, int64_t* height, int32_t* channels) {
-  return guarded(__func__, [&](Call call) {
-    std::int64_t& w = result(width, call, "width");
-    std::int64_t& h = result(height, call, "height");
-    std::int32_t& c = result(channels, call, "channels");
-    const auto of = get(image, call, "image");
-    w = (*of)->width();
-    h = (*of)->height();
-    c = (*of)->channels();
-  });
-}
-
-uint8_t* tessera_image_pixels(tessera_image* image) {
-  std::uint8_t* pixels = nullptr;
-  guarded(__func__, [&](Call call) { pixels = (*get(image, call, "image"))->data(); });
-  return pixels;
-}
-
-tessera_code tessera_image_save(tessera_image* image, const char* path, int32_t quality) {
-  return guarded(__func__, [&](Call call) {
-    const auto of = get(image, call, "image");
-    save_image(expect_text(path, call, "path"), **of, {.quality = quality});
-  });
-}
-
-tessera_code tessera_image_encode(tessera_image* image, tessera_image_format format, int32_t quality,
-                                  tessera_text** file) {
-  return guarded(__func__, [&](Call call) {
-    tessera_text*& to = result(file, call, "file");
-    const auto of = get(image, call, "image");
-    const std::vector<std::byte> bytes =
-        encode_image(**of, expect_enum<ImageFormat>(format, 2, call, "format"), {.quality = quality});
-    to = make_text(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   });
 }

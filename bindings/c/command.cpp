@@ -1,62 +1,18 @@
-// Commands, and event queues for those who wait in a loop of their own.
 #include "objects.hpp"
 
 #include <chrono>
-#include <fcntl.h>
-#include <list>
-#include <mutex>
-#include <unistd.h>
 
 using namespace tessera;
 using namespace tessera::c;
 
 namespace tessera::c {
 
-// Finished commands that nobody has fetched yet. While there are any, a byte is in the pipe.
-struct EventQueue {
-  EventQueue() {
-    if (pipe(ends) != 0) throw Error(Errc::io_error, "[tessera_events_create] there are no descriptors left");
-    for (const int end : ends) {
-      fcntl(end, F_SETFD, FD_CLOEXEC);
-      fcntl(end, F_SETFL, O_NONBLOCK);
-    }
-  }
-  ~EventQueue() {
-    for (const int end : ends) close(end);
-  }
-  EventQueue(const EventQueue&) = delete;
-  EventQueue& operator=(const EventQueue&) = delete;
-
-  // The node was allocated when the command was watched: an event cannot be lost for want of memory.
-  void post(std::list<tessera_event>& node) noexcept {
-    const std::scoped_lock lock(mutex);
-    const char byte = 1;
-    if (events.empty()) [[maybe_unused]]
-      const auto written = write(ends[1], &byte, 1);
-    events.splice(events.end(), node);
-  }
-  tessera_event next() noexcept {
-    const std::scoped_lock lock(mutex);
-    if (events.empty()) return {};
-    const tessera_event first = events.front();
-    events.pop_front();
-    char byte = 0;
-    if (events.empty()) [[maybe_unused]]
-      const auto taken = read(ends[0], &byte, 1);
-    return first;
-  }
-
-  int ends[2] = {-1, -1};
-  std::mutex mutex;
-  std::list<tessera_event> events;
-};
-
 namespace {
 
 // Runs or submits: `on` is a device or a stream.
 template <class On>
 tessera_code run(On* on, const char* kernel, tessera_buffer* const* inputs, std::size_t count, tessera_buffer* output,
-                 const char* params, Call call, std::string_view what) {
+                 const char* params, Call call, const char* what) {
   return guarded([&] {
     const auto on_copy = *get(on, call, what);  // not pinned while it runs
     const std::vector<Buffer> list = expect_buffers(inputs, count, call, "inputs");
@@ -68,7 +24,7 @@ tessera_code run(On* on, const char* kernel, tessera_buffer* const* inputs, std:
 template <class On>
 tessera_code submit(On* on, const char* kernel, tessera_buffer* const* inputs, std::size_t count,
                     tessera_buffer* output, const char* params, tessera_command** command, Call call,
-                    std::string_view what) {
+                    const char* what) {
   return guarded([&] {
     tessera_command*& made = result(command, call, "command");
     const auto on_copy = *get(on, call, what);
@@ -81,15 +37,11 @@ tessera_code submit(On* on, const char* kernel, tessera_buffer* const* inputs, s
 }
 
 std::vector<Command> expect_commands(tessera_command* const* commands, std::size_t count, Call call) {
-  if (count > 0) expect(commands, call, "commands");
+  expect_array(commands, count, call, "commands");
   std::vector<Command> list;
-  for (std::size_t i = 0; i < count; ++i) {
-    list.push_back(*get(commands[i], call, "commands[" + std::to_string(i) + "]"));
-  }
+  for (std::size_t i = 0; i < count; ++i) list.push_back(*get(commands[i], call, {"commands", i}));
   return list;
 }
-
-tessera_status to_c(Status status) { return static_cast<tessera_status>(status); }
 
 }  // namespace
 }  // namespace tessera::c
@@ -100,8 +52,7 @@ tessera_code tessera_run(tessera_device* device, const char* kernel, tessera_buf
 }
 
 tessera_code tessera_submit(tessera_device* device, const char* kernel, tessera_buffer* const* inputs,
-                            size_t input_count, tessera_buffer* output, const char* params,
-                            tessera_command** command) {
+                            size_t input_count, tessera_buffer* output, const char* params, tessera_command** command) {
   return submit(device, kernel, inputs, input_count, output, params, command, __func__, "device");
 }
 
@@ -201,44 +152,5 @@ tessera_code tessera_cancel(tessera_device* device, uint64_t id, int32_t* was_pe
     if (was_pending) *was_pending = 0;
     const bool cancelled = get(device, call, "device")->cancel(id);
     if (was_pending) *was_pending = cancelled ? 1 : 0;
-  });
-}
-
-tessera_code tessera_events_create(tessera_events** events) {
-  return guarded(__func__, [&](Call call) {
-    tessera_events*& to = result(events, call, "events");
-    to = handle_to<tessera_events>([] { return std::make_shared<EventQueue>(); });
-  });
-}
-
-void tessera_events_release(tessera_events* events) { release_handle(events, Kind::events, __func__); }
-
-int tessera_events_descriptor(tessera_events* events) {
-  int descriptor = -1;
-  guarded(__func__, [&](Call call) { descriptor = (*get(events, call, "events"))->ends[0]; });
-  return descriptor;
-}
-
-tessera_code tessera_events_watch(tessera_events* events, tessera_command* command, uint64_t token) {
-  return guarded(__func__, [&](Call call) {
-    struct Watch {
-      std::shared_ptr<EventQueue> queue;
-      std::list<tessera_event> node;
-    };
-    const Command of = *get(command, call, "command");
-    auto watch = std::make_shared<Watch>();
-    watch->queue = *get(events, call, "events");
-    watch->node.push_back({1, TESSERA_PENDING, token, of.id()});
-    of.on_complete([watch = std::move(watch)](const Command& finished) {
-      watch->node.front().status = to_c(finished.poll());
-      watch->queue->post(watch->node);
-    });
-  });
-}
-
-tessera_code tessera_events_next(tessera_events* events, tessera_event* event) {
-  return guarded(__func__, [&](Call call) {
-    tessera_event& to = result(event, call, "event");
-    to = (*get(events, call, "events"))->next();
   });
 }

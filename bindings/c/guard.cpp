@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <span>
 
 namespace tessera::c {
@@ -15,6 +16,19 @@ struct LastError {
 LastError& last_error() {
   thread_local LastError error;
   return error;
+}
+
+// No version of any structure is this large: struct_size was not set.
+constexpr std::size_t largest_structure = 4096;
+
+// An error about a text says which argument the text was.
+template <class Read>
+auto naming(Call call, const Argument& argument, Read&& read) {
+  try {
+    return read();
+  } catch (const Error& error) {
+    throw Error(error.code(), "[" + std::string(call) + "] " + argument.text() + ": " + error.message());
+  }
 }
 
 static_assert(static_cast<int>(Errc::invalid_argument) + 1 == TESSERA_INVALID_ARGUMENT);
@@ -38,63 +52,75 @@ tessera_code set_error(tessera_code code, std::string_view text) noexcept {
 tessera_code code_of(Errc code) noexcept { return static_cast<tessera_code>(static_cast<int>(code) + 1); }
 tessera_code set_error(const Error& error) noexcept { return set_error(code_of(error.code()), error.what()); }
 
-void refuse(std::string_view call, std::string_view what) {
+std::string Argument::text() const {
+  std::string text = name;
+  if (index) text.append("[").append(std::to_string(*index)).append("]");
+  return text.append(member);
+}
+
+void refuse(Call call, std::string_view what) {
   throw Error(Errc::invalid_argument, "[" + std::string(call) + "] " + std::string(what));
 }
-
-void expect_data(const void* data, std::size_t bytes, Call call, std::string_view name) {
-  if (!data && bytes > 0) refuse(call, std::string(name) + " is NULL");
+void refuse(Call call, const Argument& argument, std::string_view what) {
+  refuse(call, argument.text() + " is " + std::string(what));
 }
 
-Slot& expect_handle(const void* handle, Kind kind, std::string_view call, std::string_view name) {
-  if (!handle) refuse(call, std::string(name) + " is NULL");
+Slot& expect_handle(const void* handle, Kind kind, Call call, const Argument& argument) {
+  if (!handle) refuse(call, argument, "NULL");
   Slot* const slot = pin(handle);
-  if (!slot) refuse(call, std::string(name) + " has been released, or is no handle");
+  if (!slot) refuse(call, argument, "a released handle, or none at all");
   if (slot->kind == kind) return *slot;
   const Kind given = slot->kind;
   unpin(*slot);
-  refuse(call, std::string(name) + " is " + name_of(given) + ", not " + name_of(kind));
+  refuse(call, argument, std::string(name_of(given)) + ", not " + name_of(kind));
 }
 
-void release_handle(const void* handle, Kind kind, std::string_view call) noexcept {
+void release_handle(const void* handle, Kind kind, Call call) noexcept {
   if (!handle) return;
   guarded([&] {
-    Slot& slot = expect_handle(handle, kind, call, "the handle");
+    Slot& slot = expect_handle(handle, kind, call, "the argument");
     const bool is_first = release(slot);
     unpin(slot);
-    if (!is_first) refuse(call, "the handle has been released, or is no handle");
+    if (!is_first) refuse(call, "the argument", "a released handle, or none at all");
   });
 }
 
-std::string_view expect_text(const char* text, std::string_view call, std::string_view name) {
-  return &expect(text, call, name);
+std::string_view expect_text(const char* text, Call call, const Argument& argument) {
+  return &expect(text, call, argument);
 }
 
-DType expect_dtype(tessera_dtype dtype, std::string_view call) {
+DType expect_dtype(tessera_dtype dtype, Call call) {
   return expect_enum<DType>(dtype, static_cast<int>(std::size(all_dtypes)), call, "dtype");
 }
 
-Shape expect_shape(const std::int64_t* shape, std::size_t rank, std::string_view call) {
-  if (rank > 0) expect(shape, call, "shape");
-  if (rank > TESSERA_MAX_RANK) refuse(call, "a rank of " + std::to_string(rank) + ", at most 8 is possible");
+Shape expect_shape(const std::int64_t* shape, std::size_t rank, Call call) {
+  expect_array(shape, rank, call, "shape");
+  if (rank > TESSERA_MAX_RANK) {
+    refuse(call, "rank", std::to_string(rank) + ", more than " + std::to_string(TESSERA_MAX_RANK));
+  }
   return Shape(std::span<const std::int64_t>(shape, rank));
 }
 
-Params expect_params(const char* json, std::string_view call) {
+Params expect_params(const char* json, Call call) {
   if (!json) return {};
-  try {
-    return Params::from_json(json);
-  } catch (const Error& error) {
-    throw Error(error.code(), "[" + std::string(call) + "] params: " + error.message());
-  }
+  return naming(call, "params", [&] { return Params::from_json(json); });
 }
 
-void copy_options(void* to, std::size_t size, const void* from, std::string_view call) {
+Value expect_value(const char* json, Call call, const Argument& argument) {
+  const std::string_view text = expect_text(json, call, argument);
+  return naming(call, argument, [&] { return Value::from_json(text); });
+}
+
+std::chrono::nanoseconds nanoseconds(std::uint64_t count) noexcept {
+  constexpr auto most = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(count, most)));
+}
+
+void copy_options(void* to, std::size_t size, const void* from, Call call) {
   std::size_t given = 0;
   std::memcpy(&given, from, sizeof given);
-  constexpr std::size_t largest = 4096;  // no structure is that large
-  if (given < sizeof given || given > largest) {
-    refuse(call, "the options' struct_size is " + std::to_string(given) + ": start from their defaults");
+  if (given < sizeof given || given > largest_structure) {
+    refuse(call, "options.struct_size", std::to_string(given) + ": start from the defaults");
   }
   const auto* bytes = static_cast<const unsigned char*>(from);
   if (given > size && std::any_of(bytes + size, bytes + given, [](unsigned char byte) { return byte != 0; })) {
@@ -103,12 +129,11 @@ void copy_options(void* to, std::size_t size, const void* from, std::string_view
   std::memcpy(to, from, std::min(size, given));
 }
 
-void copy_info(void* to, const void* from, std::size_t size, std::string_view call) {
+void copy_info(void* to, const void* from, std::size_t size, Call call) {
   std::size_t given = 0;
   std::memcpy(&given, to, sizeof given);
-  constexpr std::size_t largest = 4096;
-  if (given < sizeof given || given > largest) {
-    refuse(call, "struct_size is " + std::to_string(given) + ": set it to the structure's sizeof");
+  if (given < sizeof given || given > largest_structure) {
+    refuse(call, "info.struct_size", std::to_string(given) + ": set it to the structure's sizeof");
   }
   // A larger structure of a newer program: what this version does not know is zero.
   if (given > size) std::memset(static_cast<unsigned char*>(to) + size, 0, given - size);

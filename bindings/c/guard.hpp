@@ -6,8 +6,10 @@
 
 #include "handles.hpp"
 
+#include <chrono>
 #include <exception>
 #include <new>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -45,49 +47,63 @@ tessera_code guarded(const char* call, Function&& function) noexcept {
   return guarded([&] { function(Call(call)); });
 }
 
-[[noreturn]] void refuse(Call call, std::string_view what);
+// An argument's name in messages: device, inputs[2], bindings[0].value. Put together only if it is needed.
+struct Argument {
+  Argument(const char* of) : name(of) {}  // NOLINT(google-explicit-constructor)
+  Argument(const char* of, std::size_t number, const char* part = "") : name(of), index(number), member(part) {}
+  std::string text() const;
 
-// `call` is the function's own name, `name` the argument's.
+  const char* name;
+  std::optional<std::size_t> index;
+  const char* member = "";
+};
+
+[[noreturn]] void refuse(Call call, std::string_view what);
+[[noreturn]] void refuse(Call call, const Argument& argument, std::string_view what);  // "argument is what"
+
 template <class T>
-T& expect(T* pointer, Call call, std::string_view name) {
-  if (!pointer) refuse(call, std::string(name) + " is NULL");
+T& expect(T* pointer, Call call, const Argument& argument) {
+  if (!pointer) refuse(call, argument, "NULL");
   return *pointer;
 }
-// The same for the address of `bytes` bytes, which may be NULL if there are none.
-void expect_data(const void* data, std::size_t bytes, Call call, std::string_view name);
+// The address of `count` elements or bytes, which may be NULL if there are none.
+inline void expect_array(const void* first, std::size_t count, Call call, const Argument& argument) {
+  if (!first && count > 0) refuse(call, argument, "NULL");
+}
 
 // Where a result goes: NULL or 0 until there is one.
 template <class T>
-T& result(T* out, Call call, std::string_view name) {
-  T& place = expect(out, call, name);
+T& result(T* out, Call call, const Argument& argument) {
+  T& place = expect(out, call, argument);
   place = T{};
   return place;
 }
 
 // Throws for NULL, a released handle, another kind, or another number.
-Slot& expect_handle(const void* handle, Kind kind, Call call, std::string_view name);
+Slot& expect_handle(const void* handle, Kind kind, Call call, const Argument& argument);
 template <class Handle>
-Pinned<Handle> get(const Handle* handle, Call call, std::string_view name) {
-  return Pinned<Handle>(expect_handle(handle, HandleTraits<Handle>::kind, call, name));
+Pinned<Handle> get(const Handle* handle, Call call, const Argument& argument) {
+  return Pinned<Handle>(expect_handle(handle, HandleTraits<Handle>::kind, call, argument));
 }
 
 // What the tessera_…_release functions do. A bad handle is remembered as the last error.
 void release_handle(const void* handle, Kind kind, Call call) noexcept;
 
-std::string_view expect_text(const char* text, Call call, std::string_view name);
+std::string_view expect_text(const char* text, Call call, const Argument& argument);
 // An enumerator of C as one of C++ with the same numbers.
 template <class To, class From>
-To expect_enum(From value, int count, Call call, std::string_view name) {
-  const auto number = static_cast<long long>(value);
-  if (number < 0 || number >= count) {
-    refuse(call, std::string(name) + " has no value " + std::to_string(number));
-  }
+To expect_enum(From value, int count, Call call, const Argument& argument) {
+  const auto number = static_cast<std::int32_t>(value);
+  if (number < 0 || number >= count) refuse(call, argument, std::to_string(number) + ", which is none of its values");
   return static_cast<To>(number);
 }
 DType expect_dtype(tessera_dtype dtype, Call call);
 Shape expect_shape(const std::int64_t* shape, std::size_t rank, Call call);
-// NULL is no parameters.
+// JSON. NULL is no parameters.
 Params expect_params(const char* json, Call call);
+Value expect_value(const char* json, Call call, const Argument& argument);
+// More than any duration is the longest.
+std::chrono::nanoseconds nanoseconds(std::uint64_t count) noexcept;
 
 // The options that the caller gave, in the form of this library: members that an older program does not know keep their
 // defaults, and those of a newer one are refused unless they are zero.

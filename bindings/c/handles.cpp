@@ -1,7 +1,6 @@
 #include "handles.hpp"
 
 #include <array>
-#include <memory>
 #include <mutex>
 
 namespace tessera::c {
@@ -13,7 +12,7 @@ namespace {
 constexpr unsigned index_bits = sizeof(void*) == 8 ? 28 : 20;
 constexpr unsigned generation_bits = sizeof(void*) == 8 ? 32 : 12;
 constexpr std::uint64_t last_generation = (std::uint64_t{1} << generation_bits) - 1;
-constexpr std::size_t chunk_slots = 4096;
+constexpr std::size_t chunk_slots = 1024;
 constexpr std::size_t most_chunks = (std::size_t{1} << index_bits) / chunk_slots;
 
 // In Slot::state.
@@ -32,14 +31,12 @@ struct Table {
 };
 
 // Never destroyed: threads may still release handles when the process ends.
-Table& table() {
-  static Table& only = *new Table;
-  return only;
-}
+constinit Table table;
+static_assert(std::is_trivially_destructible_v<Table>);
 
 void destroy(Slot& slot) noexcept {
   slot.destroy(slot);
-  table().live.fetch_sub(1, std::memory_order_relaxed);
+  table.live.fetch_sub(1, std::memory_order_relaxed);
   give_back(slot);
 }
 
@@ -49,7 +46,7 @@ Slot* pin(const void* handle) noexcept {
   const auto number = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(handle));
   const std::uint64_t generation = number >> index_bits, index = number & ((std::uint64_t{1} << index_bits) - 1);
   if (generation == 0 || generation > last_generation) return nullptr;
-  Chunk* const chunk = table().chunks[index / chunk_slots].load(std::memory_order_acquire);
+  Chunk* const chunk = table.chunks[index / chunk_slots].load(std::memory_order_acquire);
   if (!chunk) return nullptr;
   Slot& slot = (*chunk)[index % chunk_slots];
   std::uint64_t state = slot.state.load(std::memory_order_relaxed);
@@ -64,22 +61,19 @@ void unpin(Slot& slot) noexcept {
   if ((before & released) != 0 && (before & pins) == 1) destroy(slot);
 }
 
-bool release(Slot& slot) noexcept {
-  return (slot.state.fetch_or(released, std::memory_order_acq_rel) & released) == 0;
-}
+bool release(Slot& slot) noexcept { return (slot.state.fetch_or(released, std::memory_order_acq_rel) & released) == 0; }
 
 Slot& take_slot() {
-  Table& all = table();
-  const std::scoped_lock lock(all.mutex);
-  if (Slot* slot = all.free) {
-    all.free = slot->next_free;
+  const std::scoped_lock lock(table.mutex);
+  if (Slot* slot = table.free) {
+    table.free = slot->next_free;
     return *slot;
   }
-  const std::size_t index = all.used;
+  const std::size_t index = table.used;
   if (index == most_chunks * chunk_slots) throw std::bad_alloc();
-  std::atomic<Chunk*>& chunk = all.chunks[index / chunk_slots];
+  std::atomic<Chunk*>& chunk = table.chunks[index / chunk_slots];
   if (!chunk.load(std::memory_order_relaxed)) chunk.store(new Chunk, std::memory_order_release);
-  ++all.used;
+  ++table.used;
   Slot& slot = (*chunk.load(std::memory_order_relaxed))[index % chunk_slots];
   slot.index = static_cast<std::uint32_t>(index);
   slot.state.store(released, std::memory_order_relaxed);
@@ -89,26 +83,26 @@ Slot& take_slot() {
 void give_back(Slot& slot) noexcept {
   // A slot whose generations are used up is not used again.
   if (slot.state.load(std::memory_order_relaxed) >> generation_shift == last_generation) return;
-  Table& all = table();
-  const std::scoped_lock lock(all.mutex);
-  slot.next_free = all.free;
-  all.free = &slot;
+  const std::scoped_lock lock(table.mutex);
+  slot.next_free = table.free;
+  table.free = &slot;
 }
 
 void* publish(Slot& slot, Kind kind, void (*destroy_object)(Slot&) noexcept) noexcept {
   slot.kind = kind;
   slot.destroy = destroy_object;
   const std::uint64_t generation = (slot.state.load(std::memory_order_relaxed) >> generation_shift) + 1;
-  table().live.fetch_add(1, std::memory_order_relaxed);
+  table.live.fetch_add(1, std::memory_order_relaxed);
   slot.state.store(generation << generation_shift, std::memory_order_release);
   return reinterpret_cast<void*>(static_cast<std::uintptr_t>(generation << index_bits | slot.index));
 }
 
-std::size_t live_handles() noexcept { return table().live.load(std::memory_order_relaxed); }
+std::size_t live_handles() noexcept { return table.live.load(std::memory_order_relaxed); }
 
 const char* name_of(Kind kind) noexcept {
-  static constexpr const char* names[] = {"nothing", "a device",   "a buffer",       "a mapping", "a command", "events",
-                                          "a stream", "a pipeline", "a list of kernels", "an image",  "a text"};
+  static constexpr const char* names[] = {"nothing",           "a device",       "a buffer", "a mapping",
+                                          "a command",         "an event queue", "a stream", "a pipeline",
+                                          "a list of kernels", "an image",       "a text"};
   return names[static_cast<std::size_t>(kind)];
 }
 

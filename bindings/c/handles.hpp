@@ -14,7 +14,19 @@
 // other number are all recognised, without touching memory that may be gone.
 namespace tessera::c {
 
-enum class Kind : std::uint8_t { none, device, buffer, mapping, command, events, stream, pipeline, kernels, image, text };
+enum class Kind : std::uint8_t {
+  none,
+  device,
+  buffer,
+  mapping,
+  command,
+  events,
+  stream,
+  pipeline,
+  kernels,
+  image,
+  text
+};
 
 // What a handle's type holds; specialised beside the functions of each kind.
 template <class Handle>

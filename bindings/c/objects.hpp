@@ -6,13 +6,14 @@
 #include "handles.hpp"
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 // What each kind of handle holds.
 namespace tessera::c {
 
-struct MappingObject;
+struct MappedBuffer;
 struct EventQueue;
 struct KernelList;
 
@@ -28,7 +29,7 @@ struct HandleTraits<tessera_buffer> {
 };
 template <>
 struct HandleTraits<tessera_mapping> {
-  using Object = std::unique_ptr<MappingObject, void (*)(MappingObject*)>;
+  using Object = std::unique_ptr<MappedBuffer>;
   static constexpr Kind kind = Kind::mapping;
 };
 template <>
@@ -78,8 +79,7 @@ inline tessera_text* make_text(std::string text) {
 }
 
 // The buffers of a call.
-std::vector<Buffer> expect_buffers(tessera_buffer* const* buffers, std::size_t count, std::string_view call,
-                                   std::string_view name);
+std::vector<Buffer> expect_buffers(tessera_buffer* const* buffers, std::size_t count, Call call, const char* name);
 
 // Calls the function with a value of the C++ type.
 template <class Function>
@@ -100,6 +100,14 @@ auto with_type(DType dtype, Function&& function) {
   }
 }
 
+// The bytes of an argument.
+inline std::span<const std::byte> bytes_at(const void* data, std::size_t bytes, Call call, const char* name) {
+  expect_array(data, bytes, call, name);
+  return {static_cast<const std::byte*>(data), bytes};
+}
+
+inline tessera_status to_c(Status status) noexcept { return static_cast<tessera_status>(status); }
+inline tessera_dtype to_c(DType dtype) noexcept { return static_cast<tessera_dtype>(dtype); }
 // Bits as in tessera_device_info::dtypes.
 std::uint32_t bits_of(const std::vector<DType>& dtypes);
 

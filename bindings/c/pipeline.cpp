@@ -1,4 +1,3 @@
-// Pipelines and named commands.
 #include "objects.hpp"
 
 #include <nlohmann/json.hpp>
@@ -56,27 +55,18 @@ std::vector<DType> dtypes_of(const std::vector<Buffer>& buffers) {
   return dtypes;
 }
 
-Value expect_value(const char* json, Call call, std::string_view name) {
-  const std::string_view text = expect_text(json, call, name);
-  try {
-    return Value::from_json(text);
-  } catch (const Error& error) {
-    throw Error(error.code(), "[" + std::string(call) + "] " + std::string(name) + ": " + error.message());
-  }
-}
-
 std::vector<Binding> expect_bindings(const tessera_binding* bindings, std::size_t count, Call call) {
-  if (count > 0) expect(bindings, call, "bindings");
+  expect_array(bindings, count, call, "bindings");
   std::vector<Binding> list;
   for (std::size_t i = 0; i < count; ++i) {
     const tessera_binding& given = bindings[i];
-    const std::string which = "bindings[" + std::to_string(i) + "]";
-    const std::string_view name = expect_text(given.name, call, which + ".name");
-    if (!given.buffer == !given.value) refuse(call, which + " needs either a buffer or a value");
+    const std::string_view name = expect_text(given.name, call, {"bindings", i, ".name"});
+    if (!given.buffer && !given.value) refuse(call, {"bindings", i}, "neither a buffer nor a value");
+    if (given.buffer && given.value) refuse(call, {"bindings", i}, "both a buffer and a value");
     if (given.buffer) {
-      list.emplace_back(name, *get(given.buffer, call, which + ".buffer"));
+      list.emplace_back(name, *get(given.buffer, call, {"bindings", i, ".buffer"}));
     } else {
-      list.emplace_back(name, expect_value(given.value, call, which + ".value"));
+      list.emplace_back(name, expect_value(given.value, call, {"bindings", i, ".value"}));
     }
   }
   return list;
@@ -111,6 +101,13 @@ tessera_code tessera_pipeline_clone(tessera_pipeline* pipeline, tessera_pipeline
   return guarded(__func__, [&](Call call) {
     tessera_pipeline*& to = result(clone, call, "clone");
     to = make_handle<tessera_pipeline>(get(pipeline, call, "pipeline")->clone());
+  });
+}
+
+tessera_code tessera_pipeline_device(tessera_pipeline* pipeline, tessera_device** device) {
+  return guarded(__func__, [&](Call call) {
+    tessera_device*& to = result(device, call, "device");
+    to = make_handle<tessera_device>(get(pipeline, call, "pipeline")->device());
   });
 }
 
@@ -180,8 +177,8 @@ tessera_code tessera_pipeline_slot(tessera_pipeline* pipeline, const char* name,
   return guarded(__func__, [&](Call call) {
     tessera_buffer*& to = result(buffer, call, "buffer");
     const auto of = get(pipeline, call, "pipeline");
-    to = make_buffer(of->slot(expect_text(name, call, "name"), expect_shape(shape, rank, call),
-                              expect_dtype(dtype, call)));
+    to = make_buffer(
+        of->slot(expect_text(name, call, "name"), expect_shape(shape, rank, call), expect_dtype(dtype, call)));
   });
 }
 

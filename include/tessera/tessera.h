@@ -4,17 +4,17 @@
  *   if (tessera_device_best(&device) != TESSERA_OK) fprintf(stderr, "%s\n", tessera_last_error());
  *
  * Conventions
- * - Functions return TESSERA_OK or the kind of error, and tessera_last_error() then has the text. What they make is
- *   written to their last argument, which is set to NULL or 0 if they fail.
- * - Handles (tessera_device*, tessera_buffer*, …) are not addresses: never dereference or compare them with anything but
- *   handles and NULL. Each is released once with its tessera_…_release function, on any thread and at any time: commands
- *   in flight keep what they use. NULL, a released handle, or a handle of another kind is TESSERA_INVALID_ARGUMENT, and
- *   never a crash. Releasing NULL does nothing.
- * - Strings are UTF-8 and end with a zero byte. Parameters of kernels are JSON objects: "{\"radius\": 3}"; NULL for none.
- * - Option structures begin with their size, so that old programs run with newer libraries. Start from their defaults:
- *   tessera_stream_options options = TESSERA_STREAM_OPTIONS;
+ * - Functions return TESSERA_OK or the kind of error; tessera_last_error() then has the text. What they make is written
+ *   to their last argument, which is set to NULL or 0 if they fail.
+ * - Handles such as tessera_device* are numbers, not addresses. Each is released once with the release function of its
+ *   kind, on any thread and at any time: commands in flight keep what they use. Releasing NULL does nothing.
+ * - A bad handle (NULL, released, of another kind, any other number) is TESSERA_INVALID_ARGUMENT and never a crash.
+ * - Strings are UTF-8 and end with a zero byte. Parameters of kernels are JSON objects, "{\"radius\": 3}", or NULL.
+ * - Option and info structures begin with their size, so that old programs run with newer libraries. Start options from
+ *   their defaults: tessera_stream_options options = TESSERA_STREAM_OPTIONS. Other structures never change.
  * - Every function may be called on any thread, and from callbacks. Only those that say so block.
  * - What each operation means is told in full by the C++ headers of the same names: device.hpp, buffer.hpp and so on.
+ *   docs/c.md is a guide.
  *
  * Link with -ltessera_c: pkg-config tessera-c, or tessera::c in CMake. */
 #ifndef TESSERA_H
@@ -29,18 +29,19 @@
 #define TESSERA_C_API
 #endif
 
-/* Any number may arrive as an enumeration from another language: in C++ this makes it a valid value, to be refused. */
+/* An enumeration may hold any number that a program in another language passes. This makes all of them valid in C++, so
+ * that the library can refuse those that mean nothing. */
 #ifdef __cplusplus
-#define TESSERA_ENUM(name) enum name : int32_t
+#define TESSERA_AS_INT32 : int32_t
 extern "C" {
 #else
-#define TESSERA_ENUM(name) enum name
+#define TESSERA_AS_INT32
 #endif
 
 /* ---- Errors ---------------------------------------------------------------------------------------------------- */
 
 /* The kind of an error: what error.hpp calls Errc. New kinds are added at the end. */
-typedef TESSERA_ENUM(tessera_code) {
+typedef enum tessera_code TESSERA_AS_INT32 {
   TESSERA_OK = 0,
   TESSERA_INVALID_ARGUMENT = 1,
   TESSERA_OVERFLOW = 2,
@@ -68,7 +69,7 @@ typedef TESSERA_ENUM(tessera_code) {
 } tessera_code;
 
 /* The text of the last error on this thread, with the whole chain of causes; "" if there was none. Valid until the next
- * call on this thread that fails. A call that succeeds leaves it as it is. */
+ * call on this thread that fails; one that succeeds leaves it as it is. Functions that return no code set it too. */
 TESSERA_C_API const char* tessera_last_error(void);
 /* "invalid_argument" and so on; "unknown" for another number. */
 TESSERA_C_API const char* tessera_code_name(tessera_code code);
@@ -82,8 +83,8 @@ TESSERA_C_API const char* tessera_code_name(tessera_code code);
 
 /* The version of the loaded library: "0.1.0". */
 TESSERA_C_API const char* tessera_version(void);
-/* TESSERA_OK if a program compiled with this version of the header can use the loaded library, else TESSERA_UNSUPPORTED.
- * Call it as tessera_check_version(TESSERA_VERSION_MAJOR, TESSERA_VERSION_MINOR). */
+/* TESSERA_OK if a program compiled with this version of the header can use the loaded library, else
+ * TESSERA_UNSUPPORTED. Call it as tessera_check_version(TESSERA_VERSION_MAJOR, TESSERA_VERSION_MINOR). */
 TESSERA_C_API tessera_code tessera_check_version(int major, int minor);
 
 /* ---- Handles and common types ---------------------------------------------------------------------------------- */
@@ -102,7 +103,7 @@ typedef struct tessera_text tessera_text;
 /* How many handles this process has not released: for tests that look for leaks. */
 TESSERA_C_API size_t tessera_live_handles(void);
 
-typedef TESSERA_ENUM(tessera_dtype) {
+typedef enum tessera_dtype TESSERA_AS_INT32 {
   TESSERA_F32 = 0,
   TESSERA_F64 = 1,
   TESSERA_S32 = 2,
@@ -120,7 +121,7 @@ TESSERA_C_API size_t tessera_dtype_size(tessera_dtype dtype);
 #define TESSERA_MAX_RANK 8
 
 /* The status of a command. It only moves down this list, and the last three are final. */
-typedef TESSERA_ENUM(tessera_status) {
+typedef enum tessera_status TESSERA_AS_INT32 {
   TESSERA_PENDING = 0,
   TESSERA_RUNNING = 1,
   TESSERA_COMPLETED = 2,
@@ -161,7 +162,7 @@ typedef struct tessera_memory_info {
   uint64_t allocations;
 } tessera_memory_info;
 
-typedef TESSERA_ENUM(tessera_power_level) {
+typedef enum tessera_power_level TESSERA_AS_INT32 {
   TESSERA_POWER_NOMINAL = 0,
   TESSERA_POWER_FAIR = 1,
   TESSERA_POWER_SERIOUS = 2,
@@ -189,7 +190,7 @@ TESSERA_C_API tessera_code tessera_device_set_power_level(tessera_device* device
 TESSERA_C_API tessera_code tessera_device_synchronize(tessera_device* device);
 
 /* A device for tests: see simulation.hpp. */
-typedef TESSERA_ENUM(tessera_fault_kind) {
+typedef enum tessera_fault_kind TESSERA_AS_INT32 {
   TESSERA_FAULT_FAIL = 0,
   TESSERA_FAULT_DELAY = 1,
   TESSERA_FAULT_OUT_OF_MEMORY = 2
@@ -223,9 +224,10 @@ TESSERA_C_API tessera_code tessera_buffer_zeros(tessera_device* device, const in
                                                 tessera_dtype dtype, tessera_buffer** buffer);
 TESSERA_C_API tessera_code tessera_buffer_empty(tessera_device* device, const int64_t* shape, size_t rank,
                                                 tessera_dtype dtype, tessera_buffer** buffer);
-/* The caller's own memory, used in place where that is possible: on the CPU, if it is aligned to 64 bytes. It belongs to
- * the buffer until `release` is called with `data` and `user`: once, on any thread, when nothing uses it any more.
- * Elsewhere the contents are copied, and `release` is called before this returns. Not called if this fails. */
+/* The caller's own memory, used in place where that is possible: on the CPU, if it is aligned to 64 bytes. It belongs
+ * to the buffer until `release`, which must not be NULL, is called with `data` and `user`: once, on any thread, when
+ * nothing uses it any more. Elsewhere the contents are copied, and `release` is called before this returns. If this
+ * fails, it is not called. */
 typedef void (*tessera_release_memory)(void* data, void* user);
 TESSERA_C_API tessera_code tessera_buffer_wrap(tessera_device* device, void* data, size_t bytes, const int64_t* shape,
                                                size_t rank, tessera_dtype dtype, tessera_release_memory release,
@@ -241,6 +243,9 @@ TESSERA_C_API void tessera_buffer_release(tessera_buffer* buffer);
 /* Gives the memory back now. Later uses through any handle are TESSERA_BUFFER_FREED, a second free too; the handle is
  * released as usual. */
 TESSERA_C_API tessera_code tessera_buffer_free(tessera_buffer* buffer);
+/* Several of them, or none if one is bad or freed. */
+TESSERA_C_API tessera_code tessera_buffers_free(tessera_buffer* const* buffers, size_t count);
+TESSERA_C_API tessera_code tessera_buffer_is_freed(tessera_buffer* buffer, int32_t* is_freed);
 
 /* `shape` has space for TESSERA_MAX_RANK extents. */
 TESSERA_C_API tessera_code tessera_buffer_shape(tessera_buffer* buffer, int64_t* shape, size_t* rank);
@@ -256,8 +261,8 @@ TESSERA_C_API tessera_code tessera_buffer_write_at(tessera_buffer* buffer, int64
                                                    size_t bytes);
 
 /* Access to the contents without a copy, where the host can address the device's memory. Blocks until no command uses
- * the buffer (or, read-only, writes it). Later commands on it wait until the mapping is released. A thread must not wait
- * for them before. */
+ * the buffer (or, read-only, writes it). Later commands on it wait until the mapping is released. A thread must not
+ * wait for them before. */
 TESSERA_C_API tessera_code tessera_buffer_map(tessera_buffer* buffer, tessera_mapping** mapping);
 TESSERA_C_API tessera_code tessera_buffer_map_read(tessera_buffer* buffer, tessera_mapping** mapping);
 /* NULL for a bad handle. Write only through what tessera_buffer_map made. */
@@ -265,7 +270,7 @@ TESSERA_C_API void* tessera_mapping_data(tessera_mapping* mapping);
 TESSERA_C_API size_t tessera_mapping_size(tessera_mapping* mapping);
 TESSERA_C_API void tessera_mapping_release(tessera_mapping* mapping);
 
-/* Copies to a buffer of the same type and shape, on any device. */
+/* Copies to a buffer of the same type and shape, on any device. A wrong call gives a command that has failed. */
 TESSERA_C_API tessera_code tessera_buffer_copy(tessera_buffer* from, tessera_buffer* to, tessera_command** command);
 /* A copy on that device, which is filled asynchronously. */
 TESSERA_C_API tessera_code tessera_buffer_copy_to_device(tessera_buffer* buffer, tessera_device* device,
@@ -334,7 +339,7 @@ TESSERA_C_API tessera_code tessera_command_cancel(tessera_command* command, int3
 TESSERA_C_API tessera_code tessera_command_error(tessera_command* command);
 
 /* Calls the function once, when the command has finished: here if it already has, else on the thread that finishes it.
- * The callback may call anything, and owns nothing: the handle is the one given here, even if it has been released. */
+ * The callback may call anything. It gets the handle given here, even if that has been released since. */
 typedef void (*tessera_callback)(tessera_command* command, tessera_status status, void* user);
 TESSERA_C_API tessera_code tessera_command_on_complete(tessera_command* command, tessera_callback callback, void* user);
 
@@ -361,6 +366,7 @@ typedef struct tessera_event {
   uint64_t id;    /* the command's number */
 } tessera_event;
 TESSERA_C_API tessera_code tessera_events_create(tessera_events** events);
+/* Closes the descriptor. Commands that are still watched carry on. */
 TESSERA_C_API void tessera_events_release(tessera_events* events);
 /* -1 for a bad handle. */
 TESSERA_C_API int tessera_events_descriptor(tessera_events* events);
@@ -370,12 +376,12 @@ TESSERA_C_API tessera_code tessera_events_next(tessera_events* events, tessera_e
 
 /* ---- Streams --------------------------------------------------------------------------------------------------- */
 
-typedef TESSERA_ENUM(tessera_priority) {
+typedef enum tessera_priority TESSERA_AS_INT32 {
   TESSERA_PRIORITY_HIGH = 0,
   TESSERA_PRIORITY_NORMAL = 1,
   TESSERA_PRIORITY_LOW = 2
 } tessera_priority;
-typedef TESSERA_ENUM(tessera_when_full) {
+typedef enum tessera_when_full TESSERA_AS_INT32 {
   TESSERA_WHEN_FULL_BLOCK = 0,
   TESSERA_WHEN_FULL_REJECT = 1,
   TESSERA_WHEN_FULL_DROP_OLDEST = 2
@@ -401,6 +407,7 @@ TESSERA_C_API tessera_code tessera_stream_run(tessera_stream* stream, const char
 TESSERA_C_API tessera_code tessera_stream_submit(tessera_stream* stream, const char* kernel,
                                                  tessera_buffer* const* inputs, size_t input_count,
                                                  tessera_buffer* output, const char* params, tessera_command** command);
+TESSERA_C_API tessera_code tessera_stream_device(tessera_stream* stream, tessera_device** device);
 TESSERA_C_API tessera_code tessera_stream_in_flight(tessera_stream* stream, size_t* count);
 TESSERA_C_API tessera_code tessera_stream_synchronize(tessera_stream* stream);
 
@@ -416,6 +423,7 @@ typedef struct tessera_pipeline_options {
 TESSERA_C_API tessera_code tessera_pipeline_create(tessera_device* device, const tessera_pipeline_options* options,
                                                    tessera_pipeline** pipeline);
 TESSERA_C_API tessera_code tessera_pipeline_clone(tessera_pipeline* pipeline, tessera_pipeline** clone);
+TESSERA_C_API tessera_code tessera_pipeline_device(tessera_pipeline* pipeline, tessera_device** device);
 TESSERA_C_API void tessera_pipeline_release(tessera_pipeline* pipeline);
 
 /* Record a stage. tessera_pipeline_compile checks them. A parameter {"sigma": {"param": "sigma"}} is bound by each run:
@@ -427,8 +435,9 @@ TESSERA_C_API tessera_code tessera_pipeline_copy(tessera_pipeline* pipeline, tes
 /* `value` is JSON: a number, or {"param": "name"}. */
 TESSERA_C_API tessera_code tessera_pipeline_fill(tessera_pipeline* pipeline, tessera_buffer* output, const char* value);
 TESSERA_C_API tessera_code tessera_pipeline_barrier(tessera_pipeline* pipeline);
-/* Calls a function with the memory of these buffers, on a worker thread. A result other than 0 fails the stage. `destroy`,
- * which may be NULL, is called with `user` when the pipeline and its runs no longer need it, also if this fails. */
+/* Calls a function with the memory of these buffers, on a worker thread. A result other than 0 fails the stage.
+ * `destroy`, which may be NULL, is called with `user` when the pipeline and its runs no longer need it, also if this
+ * fails. */
 typedef struct tessera_host_call {
   const void* const* inputs;
   void* const* outputs;
@@ -484,13 +493,13 @@ TESSERA_C_API tessera_code tessera_pipeline_to_json(tessera_pipeline* pipeline, 
 TESSERA_C_API tessera_code tessera_pipeline_from_json(tessera_device* device, const char* json,
                                                       tessera_pipeline** pipeline);
 /* The times of the last run that was timed, as JSON:
- * {"run": 1, "status": "completed", "total_ns": 812, "stages": [{"stage": 0, "label": "relu", "group": 0, "start_ns": 3,
- *  "duration_ns": 200, "compiling_ns": 0}, …]} */
+ * {"run": 1, "status": "completed", "total_ns": 812, "stages": [{"stage": 0, "label": "relu", "group": 0, "start_ns":
+ * 3, "duration_ns": 200, "compiling_ns": 0}, …]} */
 TESSERA_C_API tessera_code tessera_pipeline_last_run(tessera_pipeline* pipeline, tessera_text** text);
 
 /* ---- Images ---------------------------------------------------------------------------------------------------- */
 
-typedef TESSERA_ENUM(tessera_channels) {
+typedef enum tessera_channels TESSERA_AS_INT32 {
   TESSERA_CHANNELS_RGBA = 0,
   TESSERA_CHANNELS_RGB = 1,
   TESSERA_CHANNELS_GRAY = 2,
@@ -502,12 +511,11 @@ typedef struct tessera_load_image_options {
   int32_t upright; /* apply the Exif orientation */
   int64_t max_pixels;
 } tessera_load_image_options;
-#define TESSERA_LOAD_IMAGE_OPTIONS \
-  {sizeof(tessera_load_image_options), TESSERA_CHANNELS_RGBA, 1, (int64_t)1 << 28}
-typedef TESSERA_ENUM(tessera_image_format) { TESSERA_PNG = 0, TESSERA_JPEG = 1 } tessera_image_format;
+#define TESSERA_LOAD_IMAGE_OPTIONS {sizeof(tessera_load_image_options), TESSERA_CHANNELS_RGBA, 1, (int64_t)1 << 28}
+typedef enum tessera_image_format TESSERA_AS_INT32 { TESSERA_PNG = 0, TESSERA_JPEG = 1 } tessera_image_format;
 
-/* From a PNG or JPEG file, or from one in memory; options may be NULL. From pixels: u8 rows from top to bottom, with 1, 3
- * or 4 channels. Block. */
+/* From a PNG or JPEG file, or from one in memory; options may be NULL. From pixels: u8 rows from top to bottom, with 1,
+ * 3 or 4 channels. Block. */
 TESSERA_C_API tessera_code tessera_image_load(const char* path, const tessera_load_image_options* options,
                                               tessera_image** image);
 TESSERA_C_API tessera_code tessera_image_decode(const void* file, size_t bytes,
@@ -531,6 +539,7 @@ TESSERA_C_API tessera_code tessera_image_encode(tessera_image* image, tessera_im
 /* Records every command into a file for chrome://tracing and ui.perfetto.dev. */
 TESSERA_C_API tessera_code tessera_trace_start(const char* path);
 TESSERA_C_API tessera_code tessera_trace_stop(void);
+TESSERA_C_API int32_t tessera_trace_is_on(void);
 
 #ifdef __cplusplus
 }
