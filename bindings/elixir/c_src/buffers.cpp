@@ -110,6 +110,8 @@ Term make_buffer(ErlNifEnv* env, tessera_buffer* handle, std::vector<std::int64_
   return ok(env, made.term(env));
 }
 
+std::string the_buffer() { return "the buffer"; }
+
 Snapshot& expect_snapshot(ErlNifEnv* env, Term term) { return Resource<Snapshot>::expect(env, term, "the snapshot"); }
 
 }  // namespace
@@ -161,11 +163,6 @@ void Writing::end() noexcept {
 void Writing::submitted(std::uint64_t id) {
   is_submitted_ = true;
   for (const Output& output : outputs_) output.buffer->memory->last_write = id;
-}
-
-MemoryPtr memory_of(Buffer& buffer, std::string_view what) {
-  if (!buffer.memory) throw Refused(std::string(what) + " has been freed");
-  return buffer.memory;
 }
 
 bool is_long_copy(std::size_t bytes) { return bytes > long_copy; }
@@ -223,7 +220,7 @@ Term buffer_free(ErlNifEnv* env, const Term* argv) {
   MemoryPtr freed;  // released after the lock
   const std::lock_guard lock(buffer.mutex);
   freed = std::move(buffer.memory);
-  return atom(env, "ok");
+  return atoms().ok;
 }
 
 // {snapshot, number of the command to wait for or 0, bytes}
@@ -231,7 +228,7 @@ Term snapshot_new(ErlNifEnv* env, const Term* argv) {
   Buffer& buffer = Resource<Buffer>::expect(env, argv[0], "the buffer");
   const Ref<Snapshot> snapshot = [&] {
     const std::lock_guard lock(buffer.mutex);
-    return Ref<Snapshot>::make(memory_of(buffer, "the buffer"), buffer.bytes);
+    return Ref<Snapshot>::make(memory_of(buffer, the_buffer), buffer.bytes);
   }();
   const std::uint64_t last_write = snapshot->memory->last_write;
   const std::uint64_t wait_for = is_in_flight(last_write) ? last_write : 0;
@@ -259,11 +256,7 @@ Term snapshot_share(ErlNifEnv* env, const Term* argv) {
 Term hold(ErlNifEnv* env, const Term* argv) {
   Buffer& buffer = Resource<Buffer>::expect(env, argv[0], "the buffer");
   const Ref<Hold> made = Ref<Hold>::make();
-  MemoryPtr memory;
-  {
-    const std::lock_guard lock(buffer.mutex);
-    memory = memory_of(buffer, "the buffer");
-  }
+  const MemoryPtr memory = locked_memory_of(buffer, the_buffer);
   expect_ok(tessera_buffer_map(memory->handle, &made->mapping));
   return ok(env, made.term(env));
 }
@@ -271,7 +264,7 @@ Term hold(ErlNifEnv* env, const Term* argv) {
 Term release_hold(ErlNifEnv* env, const Term* argv) {
   Hold& held = Resource<Hold>::expect(env, argv[0], "the hold");
   tessera_mapping_release(std::exchange(held.mapping, nullptr));
-  return atom(env, "ok");
+  return atoms().ok;
 }
 
 }  // namespace tessera_nif

@@ -81,8 +81,18 @@ class Writing {
   bool is_submitted_ = false;
 };
 
-// The current memory, under the buffer's lock. `what` names the buffer if it has been freed.
-MemoryPtr memory_of(Buffer& buffer, std::string_view what);
+// The current memory, under the buffer's lock. `what()` names the buffer if it has been freed.
+template <class What>
+const MemoryPtr& memory_of(Buffer& buffer, What&& what) {
+  if (!buffer.memory) throw Refused(what() + " has been freed");
+  return buffer.memory;
+}
+// The same, takes the lock.
+template <class What>
+MemoryPtr locked_memory_of(Buffer& buffer, What&& what) {
+  const std::lock_guard lock(buffer.mutex);
+  return memory_of(buffer, what);
+}
 
 Term buffer_new(ErlNifEnv* env, const Term* argv);      // list or binary, shape, dtype
 Term buffer_zeros(ErlNifEnv* env, const Term* argv);    // shape, dtype

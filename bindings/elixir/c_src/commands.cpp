@@ -2,7 +2,7 @@
 
 #include "waiter.hpp"
 
-#include <array>
+#include <atomic>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -19,12 +19,13 @@ struct Outcome {
 
 // :completed | {:failed, reason} | :cancelled
 Term term_of(ErlNifEnv* env, const Outcome& outcome) {
+  if (outcome.status == TESSERA_COMPLETED) return atoms().completed;
   if (outcome.status != TESSERA_FAILED) return atom(env, tessera_status_name(outcome.status));
   return enif_make_tuple2(env, atom(env, "failed"), binary(env, outcome.reason));
 }
 // What wait returns: :ok | {:error, reason}
 Term wait_term_of(ErlNifEnv* env, const Outcome& outcome) {
-  return outcome.status == TESSERA_COMPLETED ? atom(env, "ok") : error(env, outcome.reason);
+  return outcome.status == TESSERA_COMPLETED ? atoms().ok : error(env, outcome.reason);
 }
 
 struct InFlight {
@@ -34,38 +35,44 @@ struct InFlight {
   std::vector<Waiter> waiters;
 };
 
-// The last commands that finished.
+// The last commands that finished. A command's place follows from its number, so that remembering a tiny one costs
+// little; late finishers, whose place may soon be needed, are kept in a list of their own.
 class Finished {
  public:
-  void add(std::uint64_t id, Outcome outcome) {
-    Entry& entry = ring_[next_++ % ring_.size()];
-    if (entry.id != 0) indices_.erase(entry.id);
+  void add(std::uint64_t id, std::uint64_t last_id, const Outcome& outcome) {
+    const bool is_late = last_id - id >= remembered_commands;
+    Entry& entry = is_late ? late_[next_late_++ % late_.size()] : recent_[id % recent_.size()];
+    if (is_late) {
+      late_indices_.erase(entry.id);
+      late_indices_.emplace(id, &entry);
+    }
     entry.id = id;
     entry.status = outcome.status;
-    entry.reason = outcome.reason.empty() ? nullptr : std::make_unique<std::string>(std::move(outcome.reason));
-    indices_.emplace(id, &entry);
+    entry.reason = outcome.reason.empty() ? nullptr : std::make_unique<std::string>(outcome.reason);
   }
   std::optional<Outcome> find(std::uint64_t id) const {
-    const auto found = indices_.find(id);
-    if (found == indices_.end()) return std::nullopt;
-    const Entry& entry = *found->second;
-    return Outcome{entry.status, entry.reason ? *entry.reason : std::string()};
+    if (const Entry& entry = recent_[id % recent_.size()]; entry.id == id && id != 0) return entry.outcome();
+    const auto found = late_indices_.find(id);
+    return found == late_indices_.end() ? std::nullopt : std::optional(found->second->outcome());
   }
 
  private:
   struct Entry {
+    Outcome outcome() const { return {status, reason ? *reason : std::string()}; }
     std::uint64_t id = 0;
     tessera_status status = TESSERA_COMPLETED;
     std::unique_ptr<std::string> reason;
   };
-  std::vector<Entry> ring_ = std::vector<Entry>(remembered_commands);
-  std::size_t next_ = 0;
-  std::unordered_map<std::uint64_t, Entry*> indices_;
+  // The place is needed again when twice as many have been submitted.
+  std::vector<Entry> recent_ = std::vector<Entry>(2 * remembered_commands);
+  std::vector<Entry> late_ = std::vector<Entry>(remembered_commands);
+  std::size_t next_late_ = 0;
+  std::unordered_map<std::uint64_t, Entry*> late_indices_;
 };
 
 struct Registry {
-  std::mutex mutex;
-  std::uint64_t last_id = 0;
+  std::atomic<std::uint64_t> last_id{0};
+  std::mutex mutex;  // guards what follows
   std::unordered_map<std::uint64_t, std::unique_ptr<InFlight>> in_flight;
   Finished finished;
   std::optional<ErlNifPid> observer;
@@ -108,7 +115,7 @@ void tell(std::uint64_t id, const CommandOptions& options, const Outcome& outcom
   Sender sender;
   if (options.notify) {
     sender.send(*options.notify, [&](ErlNifEnv* env) {
-      return enif_make_tuple3(env, atom(env, "tessera"), enif_make_uint64(env, id), term_of(env, outcome));
+      return enif_make_tuple3(env, atoms().tessera, enif_make_uint64(env, id), term_of(env, outcome));
     });
   }
   if (!observer) return;
@@ -129,8 +136,8 @@ void finish(InFlight& command, Outcome outcome) {
   std::unique_ptr<InFlight> removed;
   {
     const std::lock_guard lock(all.mutex);
-    waiters = std::move(command.waiters);
-    all.finished.add(command.id, outcome);
+    waiters.swap(command.waiters);
+    all.finished.add(command.id, all.last_id, outcome);
     observer = all.observer;
     if (const auto found = all.in_flight.find(command.id); found != all.in_flight.end()) {
       removed = std::move(found->second);
@@ -150,15 +157,9 @@ void on_complete(tessera_command* handle, tessera_status status, void* user) {
   finish(command, outcome_of(handle, status));
 }
 
-std::uint64_t next_id() {
-  Registry& all = registry();
-  const std::lock_guard lock(all.mutex);
-  return ++all.last_id;
-}
-
 std::uint64_t add_finished(tessera_command* handle, CommandOptions options, Outcome outcome) {
   InFlight command;
-  command.id = next_id();
+  command.id = ++registry().last_id;
   command.handle = handle;
   command.options = std::move(options);
   finish(command, std::move(outcome));
@@ -166,8 +167,8 @@ std::uint64_t add_finished(tessera_command* handle, CommandOptions options, Outc
 }
 
 std::string unknown(std::uint64_t id) {
-  return "no command has the number " + std::to_string(id) + ": it was never given, or " +
-         std::to_string(remembered_commands) + " others have finished since";
+  return "no command has the number " + std::to_string(id) + ": it was never given, or more than " +
+         std::to_string(remembered_commands) + " others have been submitted since it finished";
 }
 
 // Calls `look` with the command under the lock if it is in flight; otherwise returns its outcome.
@@ -218,7 +219,7 @@ std::vector<std::uint64_t> add_completed(std::size_t count) {
   std::vector<std::uint64_t> ids;
   for (std::size_t i = 0; i < count; ++i) {
     ids.push_back(++all.last_id);
-    all.finished.add(all.last_id, {});
+    all.finished.add(ids.back(), ids.back(), {});
   }
   return ids;
 }
@@ -272,11 +273,11 @@ Term fail_command(ErlNifEnv* env, const Term* argv) {
 
 Term set_observer(ErlNifEnv* env, const Term* argv) {
   std::optional<ErlNifPid> observer;
-  if (!is_nil(env, argv[0])) observer = expect_pid(env, argv[0], "the observer");
+  if (!is_nil(argv[0])) observer = expect_pid(env, argv[0], "the observer");
   Registry& all = registry();
   const std::lock_guard lock(all.mutex);
   all.observer = observer;
-  return atom(env, "ok");
+  return atoms().ok;
 }
 
 }  // namespace tessera_nif

@@ -12,7 +12,7 @@
 
 namespace tessera_nif {
 
-// How many finished commands are remembered: as many as the library itself does.
+// A number is valid for at least this many commands after its own has finished, as in the library itself.
 inline constexpr std::size_t remembered_commands = 65'536;
 
 struct CommandOptions {

@@ -109,7 +109,7 @@ Term define_kernel(ErlNifEnv* env, const Term* argv) {
   expect_ok(tessera_define_kernel(name.c_str(), names.data(), names.size(), expression.c_str(),
                                   params.empty() ? nullptr : params.c_str()));
   forget_checked_calls();  // the name may have meant another kernel
-  return atom(env, "ok");
+  return atoms().ok;
 }
 
 Term power_level(ErlNifEnv* env, const Term*) {
@@ -121,7 +121,7 @@ Term power_level(ErlNifEnv* env, const Term*) {
 Term set_power_level(ErlNifEnv* env, const Term* argv) {
   const int level = expect_choice(env, argv[0], "power level", power_levels);
   expect_ok(tessera_device_set_power_level(device(), static_cast<tessera_power_level>(level)));
-  return atom(env, "ok");
+  return atoms().ok;
 }
 
 Term library_version(ErlNifEnv* env, const Term*) { return binary(env, tessera_version()); }

@@ -94,7 +94,7 @@ Term background(ErlNifEnv* env, const Term* argv) {
   for (const Operation& operation : operations) {
     if (name != operation.name || count != operation.arguments) continue;
     call_later(env, self, argv[0], operation.body, argv[2]);
-    return atom(env, "ok");
+    return atoms().ok;
   }
   throw BadArgument("no operation " + show(argv[1]) + " with " + std::to_string(count) + " arguments");
 }
@@ -142,6 +142,7 @@ void let_children_be_waited_for() {
 int load(ErlNifEnv* env, void**, Term) {
   if (tessera_check_version(TESSERA_VERSION_MAJOR, TESSERA_VERSION_MINOR) != TESSERA_OK) return 1;
   let_children_be_waited_for();
+  make_atoms(env);
   const bool is_open = Resource<Buffer>::open(env) && Resource<Snapshot>::open(env) && Resource<Hold>::open(env) &&
                        Resource<Stream>::open(env) && Resource<Pipeline>::open(env, pipeline_owner_ended);
   return is_open ? 0 : 1;

@@ -117,7 +117,7 @@ Term submit(ErlNifEnv* env, const std::shared_ptr<const Compiled>& compiled, con
             CommandOptions options) {
   if (!compiled) return atom(env, "slow");
   const auto submitted = [&](std::uint64_t id) {
-    return enif_make_tuple3(env, atom(env, "ok"), enif_make_uint64(env, id), enif_make_uint64(env, compiled->stages));
+    return enif_make_tuple3(env, atoms().ok, enif_make_uint64(env, id), enif_make_uint64(env, compiled->stages));
   };
   if (compiled->stages == 0) return submitted(add_completed(std::move(options)));
   Place place(stream);
@@ -127,12 +127,12 @@ Term submit(ErlNifEnv* env, const std::shared_ptr<const Compiled>& compiled, con
   for (std::size_t i = 0; i < count; ++i) {
     Buffer& buffer = *compiled->buffers[i];
     // Before those that are written are locked: no thread waits for a buffer's lock while it has another's.
-    if (!writes(*compiled, &buffer)) memories[i] = locked_memory_of(buffer, compiled->slots[i]);
+    if (!writes(*compiled, &buffer)) memories[i] = locked_memory_of(buffer, [&] { return compiled->slots[i]; });
   }
   Writing writing(compiled->outputs);
   std::vector<tessera_binding> bindings;
   for (std::size_t i = 0; i < count; ++i) {
-    if (!memories[i]) memories[i] = memory_of(*compiled->buffers[i], compiled->slots[i]);
+    if (!memories[i]) memories[i] = memory_of(*compiled->buffers[i], [&] { return compiled->slots[i]; });
     bindings.push_back({compiled->slots[i].c_str(), memories[i]->handle, nullptr});
   }
   tessera_command* command = nullptr;
@@ -202,7 +202,7 @@ Term pipeline_add(ErlNifEnv* env, const Term* argv) {
   pipeline->compiled = nullptr;
   ++pipeline->version;
   pipeline->stages.push_back(std::move(stage));
-  return atom(env, "ok");
+  return atoms().ok;
 }
 
 Term pipeline_stages(ErlNifEnv* env, const Term* argv) {
@@ -230,7 +230,7 @@ Term pipeline_free(ErlNifEnv* env, const Term* argv) {
   ++pipeline->version;
   stages.swap(pipeline->stages);
   compiled.swap(pipeline->compiled);
-  return atom(env, "ok");
+  return atoms().ok;
 }
 
 Term pipeline_submit(ErlNifEnv* env, const Term* argv) {
@@ -247,7 +247,7 @@ Term define_command(ErlNifEnv* env, const Term* argv) {
   Table& all = table();
   const std::lock_guard lock(all.mutex);
   std::swap(all.commands[name], compiled);  // an older one is released after the lock
-  return atom(env, "ok");
+  return atoms().ok;
 }
 
 Term submit_command(ErlNifEnv* env, const Term* argv) {

@@ -32,7 +32,7 @@ bool Places::watch(ErlNifEnv* env, Term ref) {
 }
 
 Stream* expect_stream_or_nil(ErlNifEnv* env, Term term) {
-  return is_nil(env, term) ? nullptr : &Resource<Stream>::expect(env, term, "the stream");
+  return is_nil(term) ? nullptr : &Resource<Stream>::expect(env, term, "the stream");
 }
 
 Term stream_new(ErlNifEnv* env, const Term* argv) {

@@ -100,18 +100,15 @@ std::vector<Buffer*> expect_buffers(ErlNifEnv* env, Term list, const std::string
   std::vector<Buffer*> buffers;
   Term head = 0, tail = list;
   while (enif_get_list_cell(env, tail, &head, &tail)) {
-    buffers.push_back(&Resource<Buffer>::expect(env, head, name + " " + std::to_string(buffers.size())));
+    Buffer* const buffer = Resource<Buffer>::find(env, head);
+    if (!buffer) Resource<Buffer>::expect(env, head, name + " " + std::to_string(buffers.size()));
+    buffers.push_back(buffer);
   }
   if (!enif_is_empty_list(env, tail)) throw BadArgument(name + "s must be a list of buffers, got " + show(list));
   return buffers;
 }
 
 Buffer& expect_output(ErlNifEnv* env, Term term) { return Resource<Buffer>::expect(env, term, "the output"); }
-
-MemoryPtr locked_memory_of(Buffer& buffer, std::string_view what) {
-  const std::lock_guard lock(buffer.mutex);
-  return memory_of(buffer, what);
-}
 
 std::function<void()> Place::hand_over() {
   if (!places_) return nullptr;
@@ -132,7 +129,7 @@ std::uint64_t expect_accepted(tessera_command* command, CommandOptions options) 
 CommandOptions options_of(ErlNifEnv* env, std::string label, Term notify) {
   CommandOptions options;
   options.label = std::move(label);
-  if (!is_nil(env, notify)) options.notify = expect_pid(env, notify, "notify");
+  if (!is_nil(notify)) options.notify = expect_pid(env, notify, "notify");
   return options;
 }
 
@@ -146,10 +143,12 @@ Term submit_kernel(ErlNifEnv* env, const Term* argv) {
   if (!is_checked && !is_in_background()) return atom(env, "slow");
 
   std::vector<MemoryPtr> inputs;
+  inputs.reserve(call.inputs.size());
   for (std::size_t i = 0; i < call.inputs.size(); ++i) {
-    inputs.push_back(locked_memory_of(*call.inputs[i], "[" + call.kernel + "] input " + std::to_string(i)));
+    inputs.push_back(
+        locked_memory_of(*call.inputs[i], [&] { return "[" + call.kernel + "] input " + std::to_string(i); }));
   }
-  const std::string output = "[" + call.kernel + "] the output";
+  const auto output = [&] { return "[" + call.kernel + "] the output"; };
   if (!is_checked) {
     check(call, inputs, locked_memory_of(*call.output, output));
     checked_calls().add(std::move(key));

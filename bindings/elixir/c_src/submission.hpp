@@ -17,9 +17,6 @@ void forget_checked_calls();
 // A list of buffers; `name` is the argument's in messages.
 std::vector<Buffer*> expect_buffers(ErlNifEnv* env, Term list, const std::string& name);
 Buffer& expect_output(ErlNifEnv* env, Term term);
-// The buffer's memory, with its lock taken.
-MemoryPtr locked_memory_of(Buffer& buffer, std::string_view what);
-
 // A place in a stream, which is given back unless a command takes it over.
 class Place {
  public:

@@ -9,6 +9,7 @@ namespace {
 
 thread_local ErlNifEnv* this_env = nullptr;
 thread_local bool is_background = false;
+Atoms made_atoms{};
 
 Term argument_error(ErlNifEnv* env, std::string_view text) {
   Term keys[] = {atom(env, "__struct__"), atom(env, "__exception__"), atom(env, "message")};
@@ -51,6 +52,10 @@ Calling::Calling(ErlNifEnv* env) noexcept : outer_(this_env) { this_env = env; }
 Calling::~Calling() { this_env = outer_; }
 
 Term atom(ErlNifEnv* env, const char* name) { return enif_make_atom(env, name); }
+const Atoms& atoms() noexcept { return made_atoms; }
+void make_atoms(ErlNifEnv* env) {
+  made_atoms = {atom(env, "nil"), atom(env, "ok"), atom(env, "error"), atom(env, "tessera"), atom(env, "completed")};
+}
 
 Term binary(ErlNifEnv* env, std::string_view text) {
   Term term = 0;
@@ -59,9 +64,9 @@ Term binary(ErlNifEnv* env, std::string_view text) {
   return term;
 }
 
-Term ok(ErlNifEnv* env, Term value) { return enif_make_tuple2(env, atom(env, "ok"), value); }
+Term ok(ErlNifEnv* env, Term value) { return enif_make_tuple2(env, atoms().ok, value); }
 Term error(ErlNifEnv* env, std::string_view reason) {
-  return enif_make_tuple2(env, atom(env, "error"), binary(env, reason));
+  return enif_make_tuple2(env, atoms().error, binary(env, reason));
 }
 
 void expect_ok(tessera_code code) {
@@ -79,7 +84,7 @@ std::string expect_text(ErlNifEnv* env, Term term, std::string_view name) {
 }
 
 std::string expect_text_or_nil(ErlNifEnv* env, Term term, std::string_view name) {
-  return is_nil(env, term) ? std::string() : expect_text(env, term, name);
+  return is_nil(term) ? std::string() : expect_text(env, term, name);
 }
 
 std::uint64_t expect_number(ErlNifEnv* env, Term term, std::string_view name) {
@@ -136,7 +141,7 @@ std::string atom_name(ErlNifEnv* env, Term term) {
   return name;
 }
 
-bool is_nil(ErlNifEnv* env, Term term) { return enif_is_identical(term, atom(env, "nil")) != 0; }
+bool is_nil(Term term) { return enif_is_identical(term, atoms().nil) != 0; }
 
 std::string show(Term term) {
   char text[64];

@@ -48,6 +48,13 @@ class Calling {
 };
 
 Term atom(ErlNifEnv* env, const char* name);
+// Those of every small command, made once.
+struct Atoms {
+  Term nil, ok, error, tessera, completed;
+};
+const Atoms& atoms() noexcept;
+void make_atoms(ErlNifEnv* env);
+
 Term binary(ErlNifEnv* env, std::string_view text);
 Term ok(ErlNifEnv* env, Term value);
 Term error(ErlNifEnv* env, std::string_view reason);
@@ -67,7 +74,7 @@ tessera_dtype expect_dtype(ErlNifEnv* env, Term term);
 int expect_choice(ErlNifEnv* env, Term term, std::string_view name, const char* const* choices);
 // The atom's name; "" for another term.
 std::string atom_name(ErlNifEnv* env, Term term);
-bool is_nil(ErlNifEnv* env, Term term);
+bool is_nil(Term term);
 // A term as text, cut to some 60 characters, for messages.
 std::string show(Term term);
 

@@ -17,8 +17,8 @@ defmodule ExCubecl do
     * Commands are ordered by the buffers they use: one that reads a buffer runs after those that write it, whichever
       processes have submitted them. Commands that share nothing run at the same time.
     * Buffers and streams are references, and their memory is freed by the garbage collector. Commands and pipelines are
-      numbers. A pipeline is freed with the process that made it. A command's number is valid until 65,536 others have
-      finished after it; later it is `{:error, text}`, as if it had never been given.
+      numbers. A pipeline is freed with the process that made it. A command's number is valid for at
+      least 65,536 commands after its own has finished; later it is unknown, as if it had never been given.
     * A term of the wrong type raises `ArgumentError`. What else is wrong gives `{:error, reason}`, changes nothing, and
       the reason, a text, names the culprit.
     * If a command fails, its output cannot be read: reading it gives the reason why, until it is written again.
@@ -31,7 +31,8 @@ defmodule ExCubecl do
 
   @type buffer :: reference()
   @type command_id :: pos_integer()
-  @type pipeline :: pos_integer()
+  @typedoc "The number that `pipeline/0` gave, or the `:ref` of a `Dala.Gpu.Compute.Pipeline`."
+  @type pipeline :: pos_integer() | reference()
   @type stream :: reference()
   @type dtype :: :f32 | :f64 | :s32 | :s64 | :u32 | :u8
   @type status :: :pending | :running | :completed | :failed | :cancelled
@@ -199,8 +200,8 @@ defmodule ExCubecl do
   # The snapshot keeps the memory as it is, so that waiting for the commands before it is enough.
   defp read(buffer, how) do
     with {snapshot, last_write, _bytes} <- NIF.snapshot_new(buffer) do
-      # Its own error, if it fails, is that of the read.
-      if last_write > 0, do: NIF.wait(last_write, :infinity)
+      # If that fails, the read says why.
+      _ = if last_write > 0, do: NIF.wait(last_write, :infinity)
       apply(NIF, how, [snapshot])
     end
   end
@@ -450,7 +451,7 @@ defmodule ExCubecl do
       iex> ExCubecl.pipeline_run(pipeline)
       {:ok, []}
   """
-  @spec pipeline() :: {:ok, pipeline()}
+  @spec pipeline() :: {:ok, pos_integer()}
   def pipeline, do: NIF.pipeline_new(true)
 
   @doc """
@@ -538,6 +539,9 @@ defmodule ExCubecl do
 
   defp name(kernel) when is_atom(kernel) and not is_nil(kernel), do: Atom.to_string(kernel)
   defp name(kernel), do: kernel
+
+  defp options([]), do: {nil, nil}
+  defp options([{:notify, pid}]), do: {nil, pid}
 
   defp options(options) do
     options = merge(options, [stream: nil, notify: nil], "submit")

@@ -161,16 +161,23 @@ defmodule ExCubeclTest do
       end
     end
 
-    test "are forgotten after 65,536 others" do
-      {:ok, pipeline} = ExCubecl.pipeline()
+    test "are valid for 65,536 commands, and forgotten after twice as many" do
       x = ExCubecl.buffer!([1.0], [1])
+      {gate, hold} = held_buffer()
+      {:ok, late} = ExCubecl.submit("relu", [gate], gate)
       {:ok, first} = ExCubecl.run_kernel("relu", [x], x)
-      # Numbers without work, by the thousand.
-      {:ok, _} = NIF.completed_stages(60_000)
+      # Numbers without work.
+      {:ok, _} = NIF.completed_stages(65_000)
       assert ExCubecl.poll(first) == {:ok, :completed}
-      {:ok, _} = NIF.completed_stages(6_000)
+      {:ok, _} = NIF.completed_stages(65_536)
+      {:ok, _} = NIF.completed_stages(1_000)
       assert {:error, _} = ExCubecl.poll(first)
-      :ok = ExCubecl.pipeline_free(pipeline)
+      # One that finishes now is as good as new.
+      assert ExCubecl.poll(late) == {:ok, :pending}
+      :ok = NIF.release_hold(hold)
+      assert ExCubecl.wait(late) == :ok
+      {:ok, _} = NIF.completed_stages(65_000)
+      assert ExCubecl.poll(late) == {:ok, :completed}
     end
   end
 

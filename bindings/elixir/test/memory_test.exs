@@ -19,10 +19,10 @@ defmodule MemoryTest do
       {:ok, _} = ExCubecl.submit("relu", [x], x)
     end
 
-    in_process(fn -> for _ <- 1..rounds(100_000), do: make.() end)
+    in_process(fn -> for _ <- 1..100_000, do: make.() end)
     before = counts()
     kilobytes = resident()
-    in_process(fn -> for _ <- 1..rounds(100_000), do: make.() end)
+    in_process(fn -> for _ <- 1..100_000, do: make.() end)
     await_counts(before)
     # A byte lost for each would be seen by the counts; this is about what the NIF itself keeps.
     assert resident() - kilobytes < 16_384
@@ -125,10 +125,10 @@ defmodule MemoryTest do
     before = counts()
 
     in_process(fn ->
-      for _ <- 1..rounds(1000) do
+      for _ <- 1..rounds(10_000) do
         pid = spawn(fn -> work(:rand.uniform(1_000_000)) end)
         # Sooner or later in its life.
-        for _ <- 1..:rand.uniform(200), do: :erlang.yield()
+        for _ <- 1..:rand.uniform(2000), do: :erlang.yield()
         Process.exit(pid, :kill)
       end
     end)

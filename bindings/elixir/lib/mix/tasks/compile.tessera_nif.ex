@@ -22,7 +22,7 @@ defmodule Mix.Tasks.Compile.TesseraNif do
     sources = Path.wildcard(Path.join(@sources, "*.cpp"))
     command = [compiler() | flags(library)]
 
-    if stale?(target, command) do
+    if stale?(target, command, library) do
       build(sources, target, command, library)
     else
       {:noop, []}
@@ -31,7 +31,7 @@ defmodule Mix.Tasks.Compile.TesseraNif do
 
   @impl true
   def clean do
-    File.rm_rf!(Path.join(Mix.Project.app_path(), "priv"))
+    _ = File.rm_rf!(Path.join(Mix.Project.app_path(), "priv"))
     :ok
   end
 
@@ -98,8 +98,8 @@ defmodule Mix.Tasks.Compile.TesseraNif do
   end
 
   # The sources changed, or the command that they are compiled with.
-  defp stale?(target, command) do
-    inputs = Path.wildcard(Path.join(@sources, "*.{cpp,hpp}")) ++ [__ENV__.file]
+  defp stale?(target, command, library) do
+    inputs = Path.wildcard(Path.join(@sources, "*.{cpp,hpp}")) ++ [__ENV__.file | library.inputs]
     Mix.Utils.stale?(inputs, [target]) or File.read(target <> ".command") != {:ok, Enum.join(command, " ")}
   end
 
@@ -119,6 +119,8 @@ defmodule Mix.Tasks.Compile.TesseraNif do
     # Replaced as a whole, since another VM may have loaded it.
     File.rename!(target <> ".new", target)
     File.write!(target <> ".command", Enum.join(command, " "))
+    # For bench/bench.exs.
+    File.write!(target <> ".libraries", Enum.join(library.libs, " "))
     forget_module()
     {:ok, []}
   end
