@@ -12,9 +12,6 @@
 #include "submission.hpp"
 #include "terms.hpp"
 
-#include <csignal>
-#include <cstring>
-
 using namespace tessera_nif;
 
 namespace {
@@ -131,17 +128,8 @@ ErlNifFunc functions[] = {
     {"watch", 2, direct<watch_command>, 0},
 };
 
-// The VM ignores SIGCHLD, so that PoCL could not wait for the linker it starts.
-void let_children_be_waited_for() {
-  struct sigaction action{};
-  if (sigaction(SIGCHLD, nullptr, &action) != 0 || action.sa_handler != SIG_IGN) return;
-  action.sa_handler = SIG_DFL;
-  sigaction(SIGCHLD, &action, nullptr);
-}
-
 int load(ErlNifEnv* env, void**, Term) {
   if (tessera_check_version(TESSERA_VERSION_MAJOR, TESSERA_VERSION_MINOR) != TESSERA_OK) return 1;
-  let_children_be_waited_for();
   make_atoms(env);
   const bool is_open = Resource<Buffer>::open(env) && Resource<Snapshot>::open(env) && Resource<Hold>::open(env) &&
                        Resource<Stream>::open(env) && Resource<Pipeline>::open(env, pipeline_owner_ended);
