@@ -210,6 +210,7 @@ Term buffer_zeros(ErlNifEnv* env, const Term* argv) {
 Term buffer_info(ErlNifEnv* env, const Term* argv) {
   const Buffer& buffer = Resource<Buffer>::expect(env, argv[0], "the buffer");
   std::vector<Term> shape;
+  shape.reserve(buffer.shape.size());
   for (const std::int64_t extent : buffer.shape) shape.push_back(enif_make_int64(env, extent));
   return enif_make_tuple3(env, enif_make_list_from_array(env, shape.data(), static_cast<unsigned>(shape.size())),
                           binary(env, tessera_dtype_name(buffer.dtype)), enif_make_uint64(env, buffer.bytes));

@@ -128,7 +128,7 @@ void tell(std::uint64_t id, const CommandOptions& options, const Outcome& outcom
 }
 
 // Remembers the outcome and tells everybody who wants to know.
-void finish(InFlight& command, Outcome outcome) {
+void finish(InFlight& command, const Outcome& outcome) {
   if (command.options.finished) command.options.finished();
   Registry& all = registry();
   std::vector<Waiter> waiters;
@@ -157,12 +157,12 @@ void on_complete(tessera_command* handle, tessera_status status, void* user) {
   finish(command, outcome_of(handle, status));
 }
 
-std::uint64_t add_finished(tessera_command* handle, CommandOptions options, Outcome outcome) {
+std::uint64_t add_finished(tessera_command* handle, CommandOptions options, const Outcome& outcome) {
   InFlight command;
   command.id = ++registry().last_id;
   command.handle = handle;
   command.options = std::move(options);
-  finish(command, std::move(outcome));
+  finish(command, outcome);
   return command.id;
 }
 

@@ -105,6 +105,7 @@ Term define_kernel(ErlNifEnv* env, const Term* argv) {
   const std::string expression = expect_text(env, argv[2], "the expression");
   const std::string params = expect_text_or_nil(env, argv[3], "params");
   std::vector<const char*> names;
+  names.reserve(inputs.size());
   for (const std::string& input : inputs) names.push_back(input.c_str());
   expect_ok(tessera_define_kernel(name.c_str(), names.data(), names.size(), expression.c_str(),
                                   params.empty() ? nullptr : params.c_str()));

@@ -57,6 +57,7 @@ class Compiler {
  private:
   void add(const Stage& stage) {
     std::vector<tessera_buffer*> inputs;
+    inputs.reserve(stage.inputs.size());
     for (const Ref<Buffer>& input : stage.inputs) inputs.push_back(slot(input));
     if (stage.operation == Operation::barrier) return expect_ok(tessera_pipeline_barrier(made_->native));
     const Ref<Buffer>& written = stage.outputs.at(0);
@@ -146,6 +147,7 @@ Term submit(ErlNifEnv* env, const std::shared_ptr<const Compiled>& compiled, con
 
 std::vector<Ref<Buffer>> keep(const std::vector<Buffer*>& buffers) {
   std::vector<Ref<Buffer>> kept;
+  kept.reserve(buffers.size());
   for (Buffer* buffer : buffers) kept.push_back(Ref<Buffer>::keep(*buffer));
   return kept;
 }
