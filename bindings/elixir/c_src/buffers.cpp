@@ -12,6 +12,7 @@ namespace tessera_nif {
 
 namespace {
 
+constexpr std::size_t small = 64;  // bytes of a binary on the heap of its process, which is cheaper than a shared one
 constexpr std::size_t long_copy = 64 * 1024;  // some 10 µs, as long as switching to a dirty scheduler takes
 
 std::size_t elements_of(const std::vector<std::int64_t>& shape) {
@@ -110,6 +111,20 @@ Term make_buffer(ErlNifEnv* env, tessera_buffer* handle, std::vector<std::int64_
   return ok(env, made.term(env));
 }
 
+// One for all binaries, because each would cost the library time as long as it exists.
+std::shared_ptr<Mapping> mapping_of(Memory& memory) {
+  {
+    const std::lock_guard lock(memory.mutex);
+    if (std::shared_ptr<Mapping> made = memory.mapping.lock()) return made;
+  }
+  tessera_mapping* handle = nullptr;
+  expect_ok(tessera_buffer_map_read(memory.handle, &handle));
+  auto made = std::make_shared<Mapping>(handle);
+  const std::lock_guard lock(memory.mutex);
+  memory.mapping = made;
+  return made;
+}
+
 std::string the_buffer() { return "the buffer"; }
 
 Snapshot& expect_snapshot(ErlNifEnv* env, Term term) { return Resource<Snapshot>::expect(env, term, "the snapshot"); }
@@ -121,7 +136,7 @@ Snapshot::Snapshot(MemoryPtr of, std::size_t size) noexcept : memory(std::move(o
 }
 
 Snapshot::~Snapshot() {
-  tessera_mapping_release(mapping);
+  mapping = nullptr;  // before the memory may be written again
   --memory->snapshots;
 }
 
@@ -248,9 +263,9 @@ Term snapshot_copy(ErlNifEnv* env, const Term* argv) {
 
 Term snapshot_share(ErlNifEnv* env, const Term* argv) {
   Snapshot& snapshot = expect_snapshot(env, argv[0]);
-  if (snapshot.bytes == 0) return snapshot_copy(env, argv);
-  if (!snapshot.mapping) expect_ok(tessera_buffer_map_read(snapshot.memory->handle, &snapshot.mapping));
-  const void* const data = tessera_mapping_data(snapshot.mapping);
+  if (snapshot.bytes <= small) return snapshot_copy(env, argv);
+  if (!snapshot.mapping) snapshot.mapping = mapping_of(*snapshot.memory);
+  const void* const data = tessera_mapping_data(snapshot.mapping->handle);
   return ok(env, enif_make_resource_binary(env, &snapshot, data, snapshot.bytes));
 }
 
@@ -258,13 +273,14 @@ Term hold(ErlNifEnv* env, const Term* argv) {
   Buffer& buffer = Resource<Buffer>::expect(env, argv[0], "the buffer");
   const Ref<Hold> made = Ref<Hold>::make();
   const MemoryPtr memory = locked_memory_of(buffer, the_buffer);
-  expect_ok(tessera_buffer_map(memory->handle, &made->mapping));
+  tessera_mapping* mapping = nullptr;
+  expect_ok(tessera_buffer_map(memory->handle, &mapping));
+  made->mapping = std::make_unique<Mapping>(mapping);
   return ok(env, made.term(env));
 }
 
 Term release_hold(ErlNifEnv* env, const Term* argv) {
-  Hold& held = Resource<Hold>::expect(env, argv[0], "the hold");
-  tessera_mapping_release(std::exchange(held.mapping, nullptr));
+  Resource<Hold>::expect(env, argv[0], "the hold").mapping = nullptr;
   return atoms().ok;
 }
 

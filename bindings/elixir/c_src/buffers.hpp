@@ -15,6 +15,15 @@
 
 namespace tessera_nif {
 
+// Memory that the host reads in place.
+struct Mapping {
+  explicit Mapping(tessera_mapping* of) noexcept : handle(of) {}
+  ~Mapping() { tessera_mapping_release(handle); }
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  tessera_mapping* const handle;
+};
+
 // What a buffer holds at some time.
 struct Memory {
   explicit Memory(tessera_buffer* of) noexcept : handle(of) {}
@@ -25,6 +34,8 @@ struct Memory {
   tessera_buffer* const handle;
   std::atomic<int> snapshots{0};             // readers that must see it as it is
   std::atomic<std::uint64_t> last_write{0};  // the number of the last command that writes it
+  std::mutex mutex;                          // guards what follows
+  std::weak_ptr<Mapping> mapping;            // of all its binaries
 };
 using MemoryPtr = std::shared_ptr<Memory>;
 
@@ -49,14 +60,13 @@ struct Snapshot {
 
   MemoryPtr memory;
   std::size_t bytes;
-  tessera_mapping* mapping = nullptr;
+  std::shared_ptr<Mapping> mapping;  // null unless a binary shows it
 };
 
 // Holds up every command on a buffer until it is released: for tests.
 struct Hold {
   static constexpr const char* name = "hold";
-  ~Hold() { tessera_mapping_release(mapping); }
-  tessera_mapping* mapping = nullptr;
+  std::unique_ptr<Mapping> mapping;
 };
 
 // Locks the buffers that a submission writes, in one order, and gives those fresh memory whose memory has readers.

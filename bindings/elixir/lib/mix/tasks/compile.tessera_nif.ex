@@ -100,7 +100,9 @@ defmodule Mix.Tasks.Compile.TesseraNif do
   # The sources changed, or the command that they are compiled with.
   defp stale?(target, command, library) do
     inputs = Path.wildcard(Path.join(@sources, "*.{cpp,hpp}")) ++ [__ENV__.file | library.inputs]
-    Mix.Utils.stale?(inputs, [target]) or File.read(target <> ".command") != {:ok, Enum.join(command, " ")}
+
+    Mix.Utils.stale?(inputs, [target]) or File.read(target <> ".command") != {:ok, Enum.join(command, " ")} or
+      File.read(target <> ".libraries") != {:ok, Enum.join(library.libs, " ")}
   end
 
   defp build(sources, target, command, library) do
@@ -119,7 +121,6 @@ defmodule Mix.Tasks.Compile.TesseraNif do
     # Replaced as a whole, since another VM may have loaded it.
     File.rename!(target <> ".new", target)
     File.write!(target <> ".command", Enum.join(command, " "))
-    # For bench/bench.exs.
     File.write!(target <> ".libraries", Enum.join(library.libs, " "))
     forget_module()
     {:ok, []}
