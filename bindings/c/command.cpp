@@ -37,8 +37,9 @@ tessera_code submit(On* on, const char* kernel, tessera_buffer* const* inputs, s
 }
 
 std::vector<Command> expect_commands(tessera_command* const* commands, std::size_t count, Call call) {
-  expect_array(commands, count, call, "commands");
+  expect_list(commands, count, call, "commands");
   std::vector<Command> list;
+  list.reserve(count);
   for (std::size_t i = 0; i < count; ++i) list.push_back(*get(commands[i], call, {"commands", i}));
   return list;
 }

@@ -1,7 +1,6 @@
 #include "objects.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 using namespace tessera;
@@ -16,7 +15,7 @@ template <std::size_t size>
 void copy_text(char (&to)[size], std::string_view from) {
   std::size_t length = std::min(from.size(), size - 1);
   while (length > 0 && length < from.size() && (static_cast<unsigned char>(from[length]) & 0xC0U) == 0x80U) --length;
-  std::memcpy(to, from.data(), length);
+  from.copy(to, length);
   to[length] = '\0';
 }
 
@@ -79,7 +78,7 @@ tessera_code tessera_device_simulated(const tessera_simulation_options* options,
     simulation.workers = given.workers;
     simulation.fail_rate = given.fail_rate;
     simulation.out_of_memory_at_allocation = given.out_of_memory_at_allocation;
-    expect_array(given.faults, given.fault_count, call, "faults");
+    expect_list(given.faults, given.fault_count, call, "faults");
     for (std::size_t i = 0; i < given.fault_count; ++i) {
       const tessera_fault& fault = given.faults[i];
       const auto kind = expect_enum<InjectedFault::Kind>(fault.kind, 3, call, {"faults", i, ".kind"});

@@ -67,8 +67,16 @@ T& expect(T* pointer, Call call, const Argument& argument) {
   return *pointer;
 }
 // The address of `count` elements or bytes, which may be NULL if there are none.
-inline void expect_array(const void* first, std::size_t count, Call call, const Argument& argument) {
+template <class T>
+void expect_array(const T* first, std::size_t count, Call call, const Argument& argument) {
   if (!first && count > 0) refuse(call, argument, "NULL");
+}
+// The same for what is copied one by one. No call needs this many: the count is wrong.
+template <class T>
+void expect_list(const T* first, std::size_t count, Call call, const Argument& argument) {
+  constexpr std::size_t most = std::size_t{1} << 24;
+  expect_array(first, count, call, argument);
+  if (count > most) refuse(call, argument, "a list of " + std::to_string(count) + ", more than possible");
 }
 
 // Where a result goes: NULL or 0 until there is one.

@@ -83,8 +83,9 @@ void tessera_kernels_release(tessera_kernels* kernels) { release_handle(kernels,
 tessera_code tessera_define_kernel(const char* name, const char* const* inputs, size_t input_count,
                                    const char* expression, const char* params) {
   return guarded(__func__, [&](Call call) {
-    expect_array(inputs, input_count, call, "inputs");
+    expect_list(inputs, input_count, call, "inputs");
     std::vector<std::string> names;
+    names.reserve(input_count);
     for (std::size_t i = 0; i < input_count; ++i) names.emplace_back(expect_text(inputs[i], call, {"inputs", i}));
     define_kernel(expect_text(name, call, "name"), Names(std::move(names)), expect_text(expression, call, "expression"),
                   expect_params(params, call));

@@ -4,9 +4,7 @@
 namespace tessera::c {
 
 std::vector<Buffer> expect_buffers(tessera_buffer* const* buffers, std::size_t count, Call call, const char* name) {
-  expect_array(buffers, count, call, name);
-  constexpr std::size_t most = 1 << 16;  // more is a count gone wrong
-  if (count > most) refuse(call, name, "a list of " + std::to_string(count) + " buffers, more than any kernel takes");
+  expect_list(buffers, count, call, name);
   std::vector<Buffer> list;
   list.reserve(count);
   for (std::size_t i = 0; i < count; ++i) list.push_back(*get(buffers[i], call, {name, i}));

@@ -51,13 +51,15 @@ struct HostCallback {
 
 std::vector<DType> dtypes_of(const std::vector<Buffer>& buffers) {
   std::vector<DType> dtypes;
+  dtypes.reserve(buffers.size());
   for (const Buffer& buffer : buffers) dtypes.push_back(buffer.dtype());
   return dtypes;
 }
 
 std::vector<Binding> expect_bindings(const tessera_binding* bindings, std::size_t count, Call call) {
-  expect_array(bindings, count, call, "bindings");
+  expect_list(bindings, count, call, "bindings");
   std::vector<Binding> list;
+  list.reserve(count);
   for (std::size_t i = 0; i < count; ++i) {
     const tessera_binding& given = bindings[i];
     const std::string_view name = expect_text(given.name, call, {"bindings", i, ".name"});

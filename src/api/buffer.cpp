@@ -4,10 +4,13 @@
 #include <tessera/device.hpp>
 
 #include "api/buffer_view.hpp"
+#include "core/failure.hpp"
 #include "core/text.hpp"
 #include "engine/cross_device.hpp"
 #include "engine/device_state.hpp"
 #include "engine/submission.hpp"
+
+#include <new>
 
 namespace tessera {
 
@@ -87,6 +90,8 @@ void Mapping::end() noexcept {
       storage.device->driver->upload(storage.block.address, {copy_.get(), bytes_});
     } catch (const Error& error) {
       storage.poison = error.failure();
+    } catch (const std::bad_alloc&) {
+      storage.poison = core::out_of_memory();
     }
   }
   copy_.reset();

@@ -150,7 +150,8 @@ void check_value(const Kernel& kernel, const ParamSpec& spec, const Value& value
   for (const ParamSpec& spec : kernel.params) names.push_back(spec.name);
   std::string hint = core::suggestion(param.name, names);
   if (hint.empty()) hint = names.empty() ? "; it takes none" : text("; it has ", core::shortened(joined(names)));
-  throw Error(Errc::unknown_parameter, text("[", kernel.name, "] has no parameter ", core::in_quotes(param.name), hint));
+  throw Error(Errc::unknown_parameter,
+              text("[", kernel.name, "] has no parameter ", core::in_quotes(param.name), hint));
 }
 
 }  // namespace

@@ -227,8 +227,8 @@ void check_names(std::string_view kernel, std::span<const std::string> inputs, s
       throw Error(Errc::invalid_kernel, text("[", kernel, "] ", core::in_quotes(name),
                                              " is not a valid name: a letter, then letters and digits"));
     if (name.size() > tile::longest_name)
-      throw Error(Errc::invalid_kernel, text("[", kernel, "] the name ", core::in_quotes(name), " is too long: at most ",
-                                             tile::longest_name, " letters"));
+      throw Error(Errc::invalid_kernel, text("[", kernel, "] the name ", core::in_quotes(name),
+                                             " is too long: at most ", tile::longest_name, " letters"));
     if (!known.insert(name).second)
       throw Error(Errc::invalid_kernel, text("[", kernel, "] the name '", name, "' is used twice"));
   };
@@ -244,8 +244,9 @@ Kernel from_text(std::string_view name, std::vector<std::string> inputs, std::st
   Kernel made;
   for (const Param& param : params) {
     if (!param.value.is_number())
-      throw Error(Errc::invalid_kernel, text("[", core::shortened(name), "] the default of ", core::in_quotes(param.name),
-                                             " must be a number, got ", core::shortened(to_string(param.value))));
+      throw Error(Errc::invalid_kernel,
+                  text("[", core::shortened(name), "] the default of ", core::in_quotes(param.name),
+                       " must be a number, got ", core::shortened(to_string(param.value))));
     kernel->params.push_back(param.name);
     kernel->has_integer_defaults = kernel->has_integer_defaults && param.value.is_integer();
     ParamSpec spec;

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <mutex>
+#include <new>
 #include <unordered_map>
 #include <utility>
 
@@ -113,6 +114,8 @@ ir::Program trace(const Call& call, const Lowering& lowering, const std::vector<
     program.idiom = lowering.idiom;
     return program;
   } catch (const Error&) {
+    throw;
+  } catch (const std::bad_alloc&) {
     throw;
   } catch (const std::exception& error) {
     throw Error(Errc::invalid_kernel, text("[", call.kernel.name, "] the kernel's body threw: ", error.what()));

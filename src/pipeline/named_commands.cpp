@@ -39,7 +39,8 @@ std::shared_ptr<PipelineState> find_command(engine::DeviceState& device, std::st
   std::vector<std::string_view> names;
   names.reserve(commands->pipelines.size());
   for (const auto& command : commands->pipelines) names.push_back(command.first);
-  throw Error(Errc::unknown_command, text("there is no command ", core::in_quotes(name), core::suggestion(name, names)));
+  throw Error(Errc::unknown_command,
+              text("there is no command ", core::in_quotes(name), core::suggestion(name, names)));
 }
 
 }  // namespace

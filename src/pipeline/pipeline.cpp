@@ -87,8 +87,8 @@ void expect_free_name(const PipelineState& pipeline, std::string_view call, cons
   const bool is_slot = pipeline.slot_names.contains(name);
   const bool is_param = pipeline.param_indices.contains(name);
   if (!is_slot && (!is_param || for_param)) return;
-  throw Error(Errc::invalid_argument,
-              text("[", call, "] the pipeline already has a ", is_slot ? "slot " : "parameter ", core::in_quotes(name)));
+  throw Error(Errc::invalid_argument, text("[", call, "] the pipeline already has a ", is_slot ? "slot " : "parameter ",
+                                           core::in_quotes(name)));
 }
 
 engine::StreamState* stream_of(const Stream& stream, std::string_view call) {

@@ -115,7 +115,8 @@ std::string to_dot(const Graph& graph, const Plan& plan) {
     lines += text("  subgraph cluster_", g, " {\n    label=", in_quotes(text("group ", g)), ";\n");
     for (const std::size_t s : plan.groups[g].stages) {
       const GraphStage& stage = graph.stages[s];
-      lines += text("    stage_", s, " [label=", in_quotes(text(s, ": ", stage.label, params_text(stage.params))), "];\n");
+      lines +=
+          text("    stage_", s, " [label=", in_quotes(text(s, ": ", stage.label, params_text(stage.params))), "];\n");
     }
     lines += "  }\n";
   }

@@ -209,8 +209,8 @@ bool is_name(std::string_view name) {
 
 void check_kernel_name(std::string_view name) {
   if (!is_name(name))
-    throw Error(Errc::invalid_kernel,
-                text(core::in_quotes(name), " is not a valid kernel name: a letter, then letters, digits, '_' and '.'"));
+    throw Error(Errc::invalid_kernel, text(core::in_quotes(name),
+                                           " is not a valid kernel name: a letter, then letters, digits, '_' and '.'"));
   if (name.size() > longest_name)
     throw Error(Errc::invalid_kernel,
                 text("the kernel name ", core::in_quotes(name), " is too long: at most ", longest_name, " letters"));

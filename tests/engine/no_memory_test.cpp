@@ -1,5 +1,6 @@
 // A host that has no memory left: every n-th allocation fails, for every n, over the entry points of the engine. The
 // outcome is a result or an Error; nothing hangs, and nothing is left behind that does.
+#include <tessera/operation.hpp>
 #include <tessera/tessera.hpp>
 
 #include "support/allocations.hpp"
@@ -113,6 +114,34 @@ TEST_F(NoMemory, Pipelines) {
     first.wait();
     second.wait();
   });
+}
+
+// Not as JSON: the destructor of nlohmann's documents allocates, and ends the process if it cannot.
+TEST_F(NoMemory, Named_pipelines) {
+  Pipeline pipeline(device);
+  pipeline.add("scale", {pipeline.slot("frame", {count})}, pipeline.slot("result", {count}), {{"factor", 2}});
+  fail_each("explain", [&] { EXPECT_FALSE(pipeline.explain().empty()); });
+  fail_each("named", [&] {
+    device.define_command("no memory", pipeline);
+    device.submit("no memory", {{"frame", in}, {"result", out}}).wait();
+  });
+}
+
+TEST_F(NoMemory, Operations) {
+  const auto twice = [](Tensor<float> x) { return value(std::move(x)).map([](Tensor<float> y) { return y; }); };
+  fail_each("sync", [&] { ones<float>({count}).on(device).sync(); });
+  fail_each("to_host", [&] { EXPECT_EQ(ones<float>({count}).on(device).then(twice).to_host().sync().size(), count); });
+  fail_each("spawn", [&] { spawn(zip(ones<float>({8}), zeros<float>({8})).on(device)).wait(); });
+  fail_each("retry", [&] { value(1).on(device).map([](int x) { return x + 1; }).retry(2).sync(); });
+}
+
+TEST_F(NoMemory, Kernels_and_images) {
+  fail_each("kernels", [&] { EXPECT_FALSE(device.kernels().empty()); });
+  int number = 0;
+  fail_each("define_kernel", [&] { define_kernel("no_memory_" + std::to_string(number++), {"x"}, "x * 2 + exp(x)"); });
+  const Image image(Shape{17, 9, 4});
+  fail_each("PNG", [&] { decode_image(encode_image(image, ImageFormat::png)); });
+  fail_each("JPEG", [&] { decode_image(encode_image(image, ImageFormat::jpeg)); });
 }
 
 }  // namespace

@@ -74,6 +74,15 @@ TEST(NoThreads, The_caller_does_the_work_itself) {
   expect_everything_works(device);  // with threads, which are to be had again
 }
 
+TEST(NoThreads, Any_thread_may_be_missing) {
+  for (int n = 0; n < 6; ++n) {  // simulated devices have threads of their own
+    SCOPED_TRACE(n);
+    threads_left = n;
+    expect_everything_works(Device::simulated({.workers = 4}));
+  }
+  threads_left = 1'000'000;
+}
+
 TEST(NoThreads, A_gpu_is_watched_by_the_caller) {
   for (const char* backend : {"vulkan", "opencl", "gles"}) {
     std::optional<Device> device;

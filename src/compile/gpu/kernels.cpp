@@ -81,12 +81,14 @@ Form best_form(Choice choice, const ir::Program& program, const std::int64_t* di
 Printer::Printer(const ir::Program& program, const Target& target, Form form)
     : program_(program),
       target_(target),
+      group_(target.group),
       syntax_(target),
       tiling_(needs_tiles(program) ? tiles_of(program) : single_points(program)),
       analysis_(program, tiling_),
       kinds_(number_kinds(program, analysis_.is_live, target)) {
   const Choice choice = choice_of(program);
   has_stages_ = needs_tiles(program) || (form == Form::few && choice == Choice::reduction);
+  if (needs_tiles(program)) group_ = std::min(group_, target.tile_group);
   if (form == Form::many && choice == Choice::product) {
     const Product product = *product_of(program);
     std::int64_t inner = 0;
@@ -109,10 +111,10 @@ Printer::Printer(const ir::Program& program, const Target& target, Form form)
 // an int.
 void Printer::open_share(const std::string& piece, const std::string& pieces) {
   if (syntax_.is_glsl()) {
-    line(text("int ", piece, " = (first_group + group) * ", target_.group, " + lane;"));
+    line(text("int ", piece, " = (first_group + group) * ", group_, " + lane;"));
     open(text("if (uint(", piece, ") < uint(", pieces, "))"));
   } else {
-    line(text("int ", piece, " = (int)((unsigned)(first_group + group) * ", target_.group, "u + (unsigned)lane);"));
+    line(text("int ", piece, " = (int)((unsigned)(first_group + group) * ", group_, "u + (unsigned)lane);"));
     open(text("if ((unsigned)", piece, " < (unsigned)", pieces, ")"));
   }
 }
@@ -157,7 +159,7 @@ void check_arguments(const ir::Program& program, const Target& target, int words
 }  // namespace
 
 Kernel Printer::print() {
-  result_.group = target_.group;
+  result_.group = group_;
   result_.tiling = tiling_;
   result_.points = has_stages_ || product_ ? 0 : has_quads_ ? 4 : 1;
   result_.buffers = used_buffers(program_, analysis_.is_live);

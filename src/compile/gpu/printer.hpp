@@ -177,6 +177,7 @@ class Printer {
   void print_tiles();
   void print_region(int region);
   void print_stage(ir::Id id);
+  void print_barrier();
   void print_reduction_stage(ir::Id id);
   // What an invocation has found of a reduction, in variables.
   struct Partial {
@@ -225,6 +226,7 @@ class Printer {
 
   const ir::Program& program_;
   const Target& target_;
+  int group_;  // invocations of a workgroup
   Syntax syntax_;
   Tiling tiling_;
   ValueAnalysis analysis_;

@@ -113,8 +113,8 @@ void Printer::fill_blocks(const std::string& first, const std::string& count, bo
     // Neighbouring invocations read neighbours along the last axis of the operand.
     const int across = blocking_.extent(side), inner = side == 0 ? blocking_.depth : across;
     const int elements = across * blocking_.depth;
-    for (int done = 0; done < elements; done += target_.group) {
-      const bool is_part = done + target_.group > elements;
+    for (int done = 0; done < elements; done += group_) {
+      const bool is_part = done + group_ > elements;
       const std::string number = done == 0 ? "lane" : declare(NumberKind::s32, text("lane + ", done));
       open(is_part ? text("if (", number, " < ", elements, ")") : "");
       const std::string quotient = declare(NumberKind::s32, text(number, " / ", inner));
@@ -192,12 +192,12 @@ void Printer::add_up(std::vector<std::string>& sums) {
   const std::string first = name("k");
   open_loop(first, "0", count, blocking_.depth, {inner});
   fill_blocks(first, count, is_whole);
-  line(std::string(syntax_.barrier()));
+  print_barrier();
   const std::string steps =
       is_whole ? std::to_string(blocking_.depth)
                : declare(NumberKind::s32, text("min(", blocking_.depth, ", ", count, " - ", first, ")"));
   count_up("0", steps, 1, {}, [&](const std::string& k) { add_step(parts, k); }, blocking_.depth);
-  line(std::string(syntax_.barrier()));  // before the next blocks use the same memory
+  print_barrier();  // before the next blocks use the same memory
   close_loop();
   if (product_->loop != ir::none) close_loop();
   if (sums_at_once() == 1) return;

@@ -28,11 +28,12 @@ struct Target {
   std::string device;  // its name, for messages
   bool has_f64 = false;
   bool has_s64 = false;
-  bool has_u8 = false;                // buffers of bytes; otherwise four bytes share a word
-  int group = 128;                    // invocations of a workgroup
-  std::int64_t shared_bytes = 16384;  // memory of a workgroup
-  std::int64_t push_bytes = 0;        // the arguments that fit in Vulkan's push constants; more of them are a buffer
-  int most_buffers = 8;               // that one kernel can use
+  bool has_u8 = false;                               // buffers of bytes; otherwise four bytes share a word
+  int group = 128;                                   // invocations of a workgroup
+  int tile_group = std::numeric_limits<int>::max();  // at most, where a workgroup computes tiles in stages
+  std::int64_t shared_bytes = 16384;                 // memory of a workgroup
+  std::int64_t push_bytes = 0;  // the arguments that fit in Vulkan's push constants; more of them are a buffer
+  int most_buffers = 8;         // that one kernel can use
   int most_argument_words = std::numeric_limits<int>::max();
   int product_block = 4;  // rows and columns of a matrix product that an invocation computes; 4, 8, …
   // Mesa's software drivers silently stop an invocation after this many steps of all its loops together. 0: no limit.

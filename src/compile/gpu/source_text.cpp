@@ -196,9 +196,9 @@ std::string Printer::declared_shared_memory() {
     }
   }
   if (uses_reduction_memory_) {
-    share(syntax_.type(NumberKind::u32), "shared_low", target_.group);
-    share(syntax_.type(NumberKind::u32), "shared_high", target_.group);
-    share("int", "shared_place", target_.group);
+    share(syntax_.type(NumberKind::u32), "shared_low", group_);
+    share(syntax_.type(NumberKind::u32), "shared_high", group_);
+    share("int", "shared_place", group_);
   }
   return shared;
 }
@@ -215,23 +215,22 @@ void Printer::assemble_source() {
     result_.parts.body = text("  ", arguments_, base, body_);
   }
   if (syntax_.is_glsl()) {
-    source += text("layout(local_size_x = ", target_.group, ") in;\n", declared_buffers(), shared,
-                   functions(body_, target_), "void main() {\n",
+    source += text("layout(local_size_x = ", group_, ") in;\n", declared_buffers(), shared, functions(body_, target_),
+                   "void main() {\n",
                    "  int lane = int(gl_LocalInvocationID.x);\n  int group = int(gl_WorkGroupID.y * gl_NumWorkGroups.x "
                    "+ gl_WorkGroupID.x);\n",
                    "  int groups = int(gl_NumWorkGroups.x * gl_NumWorkGroups.y);\n  ", arguments_, base, body_, "}\n");
     return;
   }
   const bool is_cuda = target_.dialect == Dialect::cuda;
-  source += text(
-      "struct Arguments { int words[", result_.argument_words, "]; };\n", functions(body_, target_),
-      is_cuda ? "extern \"C\" __global__ void kernel_main("
-              : text("__kernel __attribute__((reqd_work_group_size(", target_.group, ", 1, 1))) void kernel_main("),
-      declared_buffers(), ") {\n  const int* arguments = given.words;\n", shared,
-      is_cuda ? "  int lane = threadIdx.x, group = blockIdx.x, groups = gridDim.x;\n  "
-              : "  int lane = (int)get_local_id(0), group = (int)get_group_id(0), groups = "
-                "(int)get_num_groups(0);\n  ",
-      arguments_, base, body_, "}\n");
+  source += text("struct Arguments { int words[", result_.argument_words, "]; };\n", functions(body_, target_),
+                 is_cuda ? "extern \"C\" __global__ void kernel_main("
+                         : text("__kernel __attribute__((reqd_work_group_size(", group_, ", 1, 1))) void kernel_main("),
+                 declared_buffers(), ") {\n  const int* arguments = given.words;\n", shared,
+                 is_cuda ? "  int lane = threadIdx.x, group = blockIdx.x, groups = gridDim.x;\n  "
+                         : "  int lane = (int)get_local_id(0), group = (int)get_group_id(0), groups = "
+                           "(int)get_num_groups(0);\n  ",
+                 arguments_, base, body_, "}\n");
 }
 
 }  // namespace tessera::compile::gpu

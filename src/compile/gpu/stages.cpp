@@ -60,9 +60,14 @@ void Printer::each_point(const std::vector<std::string>& extents, std::vector<Id
                          const std::function<void(const Point&, const std::string&)>& body) {
   const std::string points = declare_index(product(extents));
   const std::string at = name("p");
-  open_loop(at, "lane", points, target_.group, std::move(ids));
+  open_loop(at, "lane", points, group_, std::move(ids));
   body(unravelled(at, extents), at);
   close_loop();
+}
+
+// A single invocation sees its own writes.
+void Printer::print_barrier() {
+  if (group_ > 1) line(std::string(syntax_.barrier()));
 }
 
 void Printer::print_stage(Id id) {
@@ -76,7 +81,7 @@ void Printer::print_stage(Id id) {
       to_scratch(id, at, value);
     });
   }
-  line(std::string(syntax_.barrier()));
+  print_barrier();
 }
 
 // Where there are many points, each is the work of an invocation; otherwise the whole workgroup reduces one point after
@@ -90,14 +95,11 @@ void Printer::print_reduction_stage(Id id) {
   // No barrier is in a branch: PoCL rejects that, although all invocations take the same one.
   std::string done = "0";
   if (points != "1") {
-    done = declare(NumberKind::s32, text(points, " * 4 >= ", target_.group, " ? ", points, " : 0"));
+    done = declare(NumberKind::s32, text(points, " * 4 >= ", group_, " ? ", points, " : 0"));
     const std::string at = name("p");
-    open_loop(at, "lane", done, target_.group, op.shape);
+    open_loop(at, "lane", done, group_, op.shape);
     to_scratch(id, at, inline_reduction(id, unravelled(at, extents)));
     close_loop();
-    // PoCL 3.1 does not run this loop if the next one, which has barriers, has no steps: a tile of 40 rows read what
-    // the scratch memory held before. A barrier between them helps.
-    if (target_.dialect == Dialect::opencl) line(std::string(syntax_.barrier()));
   }
   const std::string at = name("p");
   open_loop(at, done, points, 1, op.shape);
@@ -108,7 +110,7 @@ void Printer::print_reduction_stage(Id id) {
   to_scratch(id, at,
              finds_index ? text("(", partial.where, " == ", no_index, " ? 0 : ", partial.where, ")") : partial.value);
   close();
-  line(std::string(syntax_.barrier()));  // before the next point uses the same memory
+  print_barrier();  // before the next point uses the same memory
   close_loop();
 }
 
@@ -122,7 +124,7 @@ Printer::Partial Printer::reduced_share(Id id, const Point& point, const std::st
   const std::string best = declare(of, identity(op, of));
   const std::string where = finds_index ? declare(NumberKind::s32, std::string(no_index)) : "";
   const std::string lost = loses_bits(op) ? declare(of, syntax_.number(of, 0)) : "";
-  count_up("lane", count, target_.group, {program_[operand].shape[axis]}, [&](const std::string& k) {
+  count_up("lane", count, group_, {program_[operand].shape[axis]}, [&](const std::string& k) {
     Point moved = point;
     moved[axis] = k;
     const std::string value = as(of, operand, eval(operand, moved));
@@ -153,9 +155,9 @@ void Printer::combine_partials(const ir::Op& op, const Partial& partial) {
     if (!where.empty()) line(text("shared_place[lane] = ", where, ";"));
   };
   share();
-  line(std::string(syntax_.barrier()));
+  print_barrier();
   const std::string half = name("h");
-  open(text("for (int ", half, " = ", target_.group / 2, "; ", half, " > 0; ", half, " >>= 1)"));
+  open(text("for (int ", half, " = ", group_ / 2, "; ", half, " > 0; ", half, " >>= 1)"));
   open(text("if (lane < ", half, ")"));
   const std::string other = declare(of, syntax_.from_bits(of, text(low, "[lane + ", half, "]"),
                                                           words_of(of) == 2 ? text(high, "[lane + ", half, "]") : ""));
@@ -175,7 +177,7 @@ void Printer::combine_partials(const ir::Op& op, const Partial& partial) {
   }
   share();
   close();
-  line(std::string(syntax_.barrier()));
+  print_barrier();
   close();
 }
 
@@ -194,7 +196,7 @@ void Printer::print_loop_stage(Id id) {
     const Id argument = region.arguments[j + 1];
     fill(loop.operands[j + 1], argument, scratch_of_.at(argument).name);
   }
-  line(std::string(syntax_.barrier()));
+  print_barrier();
   const std::string count = this->count(loop.operands[0]);
   const std::string counter = name("k");
   open_loop(counter, "0", count, 1, {loop.operands[0]});
@@ -204,7 +206,7 @@ void Printer::print_loop_stage(Id id) {
     const Id argument = region.arguments[j + 1];
     fill(region.results[j], argument, spare_of_.at(argument));
   }
-  line(std::string(syntax_.barrier()));
+  print_barrier();
   for (std::size_t j = 0; j < carried; ++j) {
     const Id argument = region.arguments[j + 1];
     const std::string swapped = name("s");
@@ -235,7 +237,7 @@ void Printer::print_region(int region) {
 // Materialised values of a small known size go to the workgroup's memory; those that a loop carries and all others go
 // to scratch memory, one after the other.
 void Printer::allocate_scratch() {
-  const std::int64_t reserved = static_cast<std::int64_t>(target_.group) * 12;  // for reductions
+  const std::int64_t reserved = static_cast<std::int64_t>(group_) * 12;  // for reductions
   std::string base;
   const auto take = [&](Id id) {
     std::string variable = name("s");
@@ -338,7 +340,7 @@ void Printer::print_tiles() {
   allocate_scratch();
   print_region(0);
   print_store();
-  if (result_.has_scratch || shared_used_ > 0 || uses_reduction_memory_) line(std::string(syntax_.barrier()));
+  if (result_.has_scratch || shared_used_ > 0 || uses_reduction_memory_) print_barrier();
   close();
 }
 

@@ -49,13 +49,6 @@ void Printer::open_loop(const std::string& counter, const std::string& first, co
   const int around = open_loops_.empty() ? -1 : open_loops_.back();
   open_loops_.push_back(static_cast<int>(result_.loops.size()));
   result_.loops.push_back({around, std::move(extents), step});
-  // A loop of at most one step is printed as a branch. PoCL 3.1 runs a loop that stores into the workgroup's memory
-  // between two barriers only in the first iteration of the enclosing loop: resize returned the first row of the image,
-  // then zeros.
-  if (first == "lane" && is_number(count) && std::stoll(count) <= step) {
-    line(text("int ", counter, " = ", first, ";"));
-    return open(text("if (", counter, " < ", count, ")"));
-  }
   open(text("for (int ", counter, " = ", first, "; ", counter, " < ", count, "; ", counter, " += ", step, ")"));
 }
 

@@ -8,6 +8,8 @@
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
+#include <new>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -20,16 +22,16 @@ thread_local const void* this_pool = nullptr;
 // The scheduler of simulated devices: a seeded random generator picks the next ready item. See simulation.hpp.
 class SeededScheduler final : public Scheduler, public std::enable_shared_from_this<SeededScheduler> {
  public:
-  explicit SeededScheduler(const SimulationOptions& options) : random_(options.seed), workers_(options.workers) {}
+  explicit SeededScheduler(const SimulationOptions& options)
+      : random_(options.seed), workers_(options.workers), has_threads_(workers_ > 0) {}
 
   void push(Work& work) override {
     const Ref<DeviceState> device = work.device;  // the item may be gone as soon as it is in the list
-    {
-      const std::scoped_lock lock(mutex_);
-      if (threads_.size() < workers_) start();
-      ready_.push_back(&work);
+    if (add(work)) {
+      changed_.notify_one();
+    } else {
+      execute(work);
     }
-    changed_.notify_one();
     // There may be no thread left to run it.
     if (device->handles == 0) last_handle_dropped();
   }
@@ -49,7 +51,7 @@ class SeededScheduler final : public Scheduler, public std::enable_shared_from_t
     // Another thread may be running what is missing, and it will not notify this one.
     return std::min(until, Clock::now() + std::chrono::microseconds(200));
   }
-  bool must_help() const override { return workers_ == 0 || this_pool == this; }
+  bool must_help() const override { return !has_threads_ || this_pool == this; }
   bool run_one() override {
     Work* work = nullptr;
     {
@@ -61,7 +63,7 @@ class SeededScheduler final : public Scheduler, public std::enable_shared_from_t
     return true;
   }
   void polled() override {
-    if (workers_ == 0) run_one();
+    if (!has_threads_) run_one();
   }
   bool may_use_caller() const override { return false; }
   PowerLevel power_level() const override { return level_; }
@@ -69,7 +71,7 @@ class SeededScheduler final : public Scheduler, public std::enable_shared_from_t
   void set_power_level(PowerLevel level) override { level_ = level; }
 
   void last_handle_dropped() override {
-    if (workers_ == 0)
+    if (!has_threads_)
       while (run_one()) {
       }
   }
@@ -90,14 +92,31 @@ class SeededScheduler final : public Scheduler, public std::enable_shared_from_t
   }
 
  private:
-  // Under the mutex.
-  void start() {
-    while (threads_.size() < workers_) {
-      threads_.emplace_back([self = shared_from_this(), number = threads_.size() + 1] {
-        name_thread("simulated worker", static_cast<unsigned>(number));
-        self->run();
-      });
+  // False if there is no memory for it.
+  bool add(Work& work) {
+    const std::scoped_lock lock(mutex_);
+    if (threads_.size() < workers_) start();
+    try {
+      ready_.push_back(&work);
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
     }
+  }
+
+  // Under the mutex. Threads that cannot be had now are asked for again later; without any, the callers do the work.
+  void start() noexcept {
+    try {
+      while (threads_.size() < workers_) {
+        threads_.emplace_back([self = shared_from_this(), number = threads_.size() + 1] {
+          name_thread("simulated worker", static_cast<unsigned>(number));
+          self->run();
+        });
+      }
+    } catch (const std::system_error&) {
+    } catch (const std::bad_alloc&) {
+    }
+    has_threads_ = !threads_.empty();
   }
   Work* draw() {
     if (ready_.empty()) return nullptr;
@@ -131,6 +150,7 @@ class SeededScheduler final : public Scheduler, public std::enable_shared_from_t
   std::condition_variable changed_;
   core::Random random_;
   const unsigned workers_;
+  std::atomic<bool> has_threads_;  // or none were needed yet
   std::vector<Work*> ready_;
   std::vector<std::thread> threads_;
   bool stopping_ = false;

@@ -18,7 +18,8 @@ std::unique_ptr<Memory> GlesMemory::make(const std::shared_ptr<Worker>& worker, 
   const Functions& gl = *functions();
   // Shaders access whole words.
   const std::size_t size = (std::max<std::size_t>(bytes, 1) + 3) / 4 * 4;
-  GLuint object = 0;
+  std::unique_ptr<GlesMemory> memory(new GlesMemory(worker));
+  GLuint& object = memory->object_;
   worker->completions().throw_if_lost();
   worker->call([&] {
     gl.glGenBuffers(1, &object);
@@ -32,12 +33,15 @@ std::unique_ptr<Memory> GlesMemory::make(const std::shared_ptr<Worker>& worker, 
     worker->lose(error_name(error));
     worker->completions().throw_if_lost();
   });
-  return object != 0 ? std::unique_ptr<Memory>(new GlesMemory(worker, object)) : nullptr;
+  if (object == 0) return nullptr;
+  return memory;
 }
 
 // OpenGL ES keeps the object until nothing uses it.
 GlesMemory::~GlesMemory() {
-  worker_->post([object = object_] { functions()->glDeleteBuffers(1, &object); });
+  if (object_ == 0) return;
+  deletion_.front() = [object = object_] { functions()->glDeleteBuffers(1, &object); };
+  worker_->post(std::move(deletion_));
 }
 
 template <class F>

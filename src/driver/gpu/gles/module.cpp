@@ -111,7 +111,8 @@ GlesModule::GlesModule(std::shared_ptr<Worker> worker, const compile::gpu::Kerne
 }
 
 GlesModule::~GlesModule() {
-  worker_->post([program = program_] { functions()->glDeleteProgram(program); });
+  deletion_.front() = [program = program_] { functions()->glDeleteProgram(program); };
+  worker_->post(std::move(deletion_));
 }
 
 }  // namespace tessera::driver::gpu::gles

@@ -22,13 +22,14 @@ class GlesMemory final : public Memory {
   void fill_zero(std::size_t offset, std::size_t bytes);
 
  private:
-  GlesMemory(std::shared_ptr<Worker> worker, GLuint object) : worker_(std::move(worker)), object_(object) {}
+  explicit GlesMemory(std::shared_ptr<Worker> worker) : worker_(std::move(worker)) {}
   // Calls `use` on the worker with the address of the mapped bytes.
   template <class F>
   void with_mapping(std::size_t offset, std::size_t bytes, GLbitfield access, F&& use);
 
   std::shared_ptr<Worker> worker_;
-  GLuint object_;
+  GLuint object_ = 0;
+  Worker::Jobs deletion_{1};  // made now, since a destructor must not need memory
 };
 
 // A program with one compute shader.
@@ -45,6 +46,7 @@ class GlesModule final : public Module {
   std::shared_ptr<Worker> worker_;
   GLuint program_ = 0;
   GLint location_ = -1;
+  Worker::Jobs deletion_{1};
 };
 
 }  // namespace tessera::driver::gpu::gles

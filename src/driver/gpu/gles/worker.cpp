@@ -46,10 +46,10 @@ void Worker::lose(std::string_view why) {
                                        core::text("the OpenGL ES device ", found_.info.name, " is lost: ", why)));
 }
 
-void Worker::post(std::function<void()> job) {
+void Worker::post(Jobs jobs) noexcept {
   {
     const std::scoped_lock lock(mutex_);
-    jobs_.push_back(std::move(job));
+    jobs_.splice(jobs_.end(), jobs);
   }
   changed_.notify_one();
 }
@@ -57,7 +57,8 @@ void Worker::post(std::function<void()> job) {
 void Worker::call(const std::function<void()>& job) {
   bool is_done = false;
   core::FailurePtr failure;
-  post([&] {
+  Jobs jobs;
+  jobs.emplace_back([&] {
     core::FailurePtr thrown;
     try {
       job();
@@ -73,14 +74,20 @@ void Worker::call(const std::function<void()>& job) {
     }
     answered_.notify_all();
   });
+  post(std::move(jobs));
   std::unique_lock lock(mutex_);
   answered_.wait(lock, [&] { return is_done; });
   if (failure) throw Error(failure);
 }
 
 std::uint64_t Worker::submit(std::function<void()> job) {
+  // The number comes last: one whose job was not posted would never end.
+  const auto fence = std::make_shared<Fences>(1);
+  Jobs jobs;
+  jobs.emplace_back([this, fence, put = std::move(job)] { begin(put, *fence); });
   const std::uint64_t number = completions_.begin();
-  post([this, number, put = std::move(job)] { begin(put, number); });
+  fence->front().number = number;
+  post(std::move(jobs));
   return number;
 }
 
@@ -111,15 +118,15 @@ bool Worker::take(std::function<void()>& job) {
   return true;
 }
 
-void Worker::begin(const std::function<void()>& job, std::uint64_t number) {
-  if (completions_.is_lost()) return completions_.end(number);
+void Worker::begin(const std::function<void()>& job, Fences& fence) {
+  if (completions_.is_lost()) return completions_.end(fence.front().number);
   const Functions& gl = *functions();
   job();
-  GLsync fence = gl.glFenceSync(GL_SYNC_GPU_COMMANDS_COMPLETE, 0);
+  fence.front().fence = gl.glFenceSync(GL_SYNC_GPU_COMMANDS_COMPLETE, 0);
   gl.glFlush();
   look_for_errors();
-  if (fence) {
-    fences_.push_back({fence, number});
+  if (fence.front().fence) {
+    fences_.splice(fences_.end(), fence);
   } else {
     lose("glFenceSync failed");
   }

@@ -5,8 +5,8 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
+#include <list>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -28,8 +28,11 @@ class Worker {
   Completions& completions() noexcept { return completions_; }
   void lose(std::string_view why);
 
-  // Does not wait. The job must not throw.
-  void post(std::function<void()> job);
+  // What the thread has to do. A list, so that what must not fail for want of memory is made beforehand and only moved
+  // from list to list later.
+  using Jobs = std::list<std::function<void()>>;
+  // Does not wait. The jobs must not throw.
+  void post(Jobs jobs) noexcept;
   // Waits for the job and rethrows its Error.
   void call(const std::function<void()>& job);
   // Returns the submission's number without waiting; `job` issues its commands.
@@ -37,25 +40,26 @@ class Worker {
 
  private:
   struct Fence {
-    GLsync fence;
-    std::uint64_t number;
+    GLsync fence = nullptr;
+    std::uint64_t number = 0;
   };
+  using Fences = std::list<Fence>;
 
   void run(const Context& context);
   bool take(std::function<void()>& job);
-  void begin(const std::function<void()>& job, std::uint64_t number);
+  void begin(const std::function<void()>& job, Fences& fence);
   void retire(std::uint64_t nanoseconds);
   void look_for_errors();
 
   const Found& found_;
   Completions completions_;
-  std::deque<Fence> fences_;  // used by the thread only
+  Fences fences_;  // of the submissions in flight; used by the thread only
   GetResetStatus reset_status_ = nullptr;
 
   std::mutex mutex_;
   std::condition_variable changed_;   // wakes the thread
   std::condition_variable answered_;  // wakes waiters whose job is done
-  std::deque<std::function<void()>> jobs_;
+  Jobs jobs_;
   bool is_stopping_ = false;
   std::thread thread_;
 };

@@ -129,6 +129,9 @@ compile::gpu::Target target_of(const Found& found) {
   // A power of two, on any device.
   target.group = static_cast<int>(std::bit_floor(
       std::clamp<std::size_t>(value<std::size_t>(found.device, CL_DEVICE_MAX_WORK_GROUP_SIZE), 1, best_group)));
+  // PoCL 3.1 miscompiles statements between barriers inside of a loop: depending on what comes before and after, some
+  // are not executed. With a single invocation no barrier is printed, and the loops suit a CPU.
+  if (found.is_pocl) target.tile_group = 1;
   target.shared_bytes = static_cast<std::int64_t>(value<cl_ulong>(found.device, CL_DEVICE_LOCAL_MEM_SIZE));
   target.most_buffers = 64;
   return target;
