@@ -10,12 +10,7 @@ defmodule NxTest do
       def shape({:tensor, _, _, shape}), do: shape
       def to_binary({:tensor, binary, _, _}), do: binary
 
-      def from_binary(binary, dtype) when is_atom(dtype) do
-        <<kind, bits::binary>> = Atom.to_string(dtype)
-        bits = String.to_integer(bits)
-        {:tensor, binary, {String.to_atom(<<kind>>), bits}, {div(bit_size(binary), bits)}}
-      end
-
+      def from_binary(binary, {_, bits} = type), do: {:tensor, binary, type, {div(bit_size(binary), bits)}}
       def reshape({:tensor, binary, type, _}, shape), do: {:tensor, binary, type, shape}
     end
   end

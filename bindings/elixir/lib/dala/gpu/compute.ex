@@ -16,6 +16,8 @@ defmodule Dala.Gpu.Compute do
 
   alias Dala.Gpu.Compute.{Buffer, Pipeline}
 
+  @nx_types [f32: {:f, 32}, f64: {:f, 64}, s32: {:s, 32}, s64: {:s, 64}, u32: {:u, 32}, u8: {:u, 8}]
+
   ## Device
 
   @doc """
@@ -168,14 +170,12 @@ defmodule Dala.Gpu.Compute do
   @spec from_nx(term()) :: Buffer.t()
   def from_nx(tensor) do
     expect_nx()
-    {kind, bits} = apply(Nx, :type, [tensor])
-    dtype = String.to_atom("#{kind}#{bits}")
+    type = apply(Nx, :type, [tensor])
 
-    if dtype not in ExCubecl.supported_dtypes() do
-      raise ArgumentError, "a tensor of type #{inspect({kind, bits})} cannot be a buffer: Nx.as_type/2 converts it"
+    case Enum.find(@nx_types, fn {_, nx} -> nx == type end) do
+      {dtype, _} -> make(apply(Nx, :to_binary, [tensor]), apply(Nx, :shape, [tensor]), dtype)
+      nil -> raise ArgumentError, "a tensor of type #{inspect(type)} cannot be a buffer: Nx.as_type/2 converts it"
     end
-
-    make(apply(Nx, :to_binary, [tensor]), apply(Nx, :shape, [tensor]), dtype)
   end
 
   @doc """
@@ -189,7 +189,7 @@ defmodule Dala.Gpu.Compute do
       raise ArgumentError, "the buffer has the type #{inspect(buffer.dtype)}, not #{inspect(dtype)}"
     end
 
-    apply(Nx, :reshape, [apply(Nx, :from_binary, [read(buffer), dtype]), shape])
+    apply(Nx, :reshape, [apply(Nx, :from_binary, [read(buffer), @nx_types[dtype]]), shape])
   end
 
   ## Kernels
