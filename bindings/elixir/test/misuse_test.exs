@@ -81,7 +81,7 @@ defmodule MisuseTest do
         List.replace_at(random(terms, arity), place, term)
       end
 
-    systematic ++ for(_ <- 1..rounds(1000), do: random(terms, arity))
+    systematic ++ for(_ <- 1..rounds(500), do: random(terms, arity))
   end
 
   defp random(terms, arity), do: for(_ <- 1..arity, do: Enum.random(terms))

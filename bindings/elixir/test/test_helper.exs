@@ -1,1 +1,2 @@
-ExUnit.start()
+# Some tests take long where the machine is busy.
+ExUnit.start(timeout: 300_000)
