@@ -13,7 +13,7 @@ defmodule MisuseTest do
 
   # They change what other tests rely on, wait for ever, or were tried by other tests.
   @left_out [power_level: 1, module_info: 0, module_info: 1, load: 0, call: 2, call_in_background: 2] ++
-              [submit_to: 3, wait: 2, set_observer: 1, __struct__: 0, __struct__: 1, hold: 1]
+              [submit_to: 3, wait: 2, set_observer: 1, __struct__: 0, __struct__: 1, hold: 1, from_nx: 1, to_nx: 3]
 
   defp terms do
     buffer = ExCubecl.buffer!([1.0, 2.0], [2])
