@@ -251,14 +251,18 @@ class TaskNode final : public TypedNode<T>, private AwaitListener {
       take_result();
       return true;
     }
-    outer_ = evaluator.share();
     context_ = {stop_.get_token(), next_task_id(), this};
     auto& promise = task_.handle().promise();
     promise.set_context(&context_);
     promise.set_on_finish([](void* node) { static_cast<TaskNode*>(node)->finished(); }, this);
     evaluator.on_stop([stop = stop_]() mutable { stop.request_stop(); });  // may outlive this node
     evaluator.suspend(*this);
-    evaluator.execute_user_code([this] { begin_task(); });
+    outer_ = evaluator.share();
+    try {
+      evaluator.execute_user_code([this] { begin_task(); });
+    } catch (...) {
+      std::exchange(outer_, nullptr)->resume(*this, std::current_exception());
+    }
     return false;
   }
   void make_repeatable() override { throw Error(Errc::unsupported, "a task cannot be retried: it runs once"); }
@@ -267,7 +271,11 @@ class TaskNode final : public TypedNode<T>, private AwaitListener {
   void begin_task() {
     if (!stop_.stop_requested()) return task_.handle().resume();
     const std::shared_ptr<Evaluator> outer = std::move(outer_);
-    outer->resume(*this, std::make_exception_ptr(Error(Errc::cancelled, "the task was stopped before it began")));
+    try {
+      throw Error(Errc::cancelled, "the task was stopped before it began");
+    } catch (...) {  // or std::bad_alloc
+      outer->resume(*this, std::current_exception());
+    }
   }
   void awaits(const OperationRun& run) override { outer_->task_awaits(*this, run); }
   void awaits(const Ref<engine::Work>& command) override { outer_->task_awaits(*this, command); }

@@ -106,7 +106,10 @@ Error::Error(Errc code, std::string message)
     : Error(std::make_shared<const detail::Failure>(detail::Failure{code, std::move(message), nullptr})) {}
 
 Error::Error(std::shared_ptr<const detail::Failure> failure)
-    : failure_(std::move(failure)), text_(std::make_shared<const std::string>(with_causes(*failure_))) {}
+    : failure_(std::move(failure)),
+      // Without causes the message is the text, which needs no memory.
+      text_(failure_->cause ? std::make_shared<const std::string>(with_causes(*failure_))
+                            : std::shared_ptr<const std::string>(failure_, &failure_->message)) {}
 
 Errc Error::code() const noexcept { return failure_->code; }
 const char* Error::what() const noexcept { return text_->c_str(); }

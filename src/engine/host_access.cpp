@@ -45,12 +45,14 @@ Ref<Work> map(Storage& storage, bool writes, const void* holder) {
   const Ref<Work> held_begin(&begin);
   Ref<Work> held_end(&end);
   arm(device, begin, device.scheduler->may_use_caller());
-  wait(begin, Clock::time_point::max());
-  if (begin.failure) {
-    unmap(end);
+  try {
+    wait(begin, Clock::time_point::max());
     throw_if_failed(begin);
+    hold_view(end);
+  } catch (...) {
+    unmap(end);
+    throw;
   }
-  hold_view(end);
   return held_end;
 }
 

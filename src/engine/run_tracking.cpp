@@ -132,10 +132,13 @@ void stop_run(Work& barrier, Errc reason, std::string_view why) {
     const std::scoped_lock lock(barrier.failure_lock);
     auto* run = static_cast<RunTracker*>(barrier.listener);
     if (!run) return;
-    for (const Position& position : run->works_) {
-      if (position.entry->serial() != position.serial) continue;
-      if (Ref<Work> shared = WorkPool::try_share(static_cast<Work&>(*position.entry)))
-        works.push_back(std::move(shared));
+    try {
+      for (const Position& position : run->works_) {
+        if (position.entry->serial() != position.serial) continue;
+        if (Ref<Work> shared = WorkPool::try_share(static_cast<Work&>(*position.entry)))
+          works.push_back(std::move(shared));
+      }
+    } catch (const std::bad_alloc&) {  // then the others end when their turn comes
     }
     const std::scoped_lock run_lock(run->lock_);
     run->is_stopped_ = true;

@@ -105,8 +105,8 @@ std::size_t CallRecorder::operand_of(const TensorHandle& tensor) {
                 core::text("a tensor ", to_string(state->dtype, state->shape), " is on ", storage->device->name(),
                            ", but the operation runs on ", device_->name(), ": use copy_to()"));
   }
-  state->set_recorder(self());
   operands.push_back({.tensor = Ref<TensorState>(state), .buffer = std::move(contents.buffer)});
+  state->set_recorder(self());  // last: it is unset for operands only
   return operands.size() - 1;
 }
 

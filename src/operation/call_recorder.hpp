@@ -35,13 +35,14 @@ class CallRecorder {
   // Submits everything, whatever the outcome.
   void flush() noexcept;
   // The same, but calls for which there is no memory may stay recorded. With `can_wait` that may be all of them;
-  // without, at least one call is submitted or fails. Appends the commands from number `from` on to `commands`.
+  // without, at least one call is submitted or fails.
   struct FlushResult {
-    std::size_t next_command;
+    std::size_t commands;  // submitted so far
     core::FailurePtr failure;
     bool is_short_of_memory;  // some calls are still recorded
   };
-  FlushResult flush(bool can_wait, std::size_t from, std::vector<Ref<engine::Work>>& commands) noexcept;
+  FlushResult flush(bool can_wait) noexcept;
+  Ref<engine::Work> command(std::size_t index) noexcept;
   // Drops everything, for this reason.
   void drop_all(const core::FailurePtr& why) noexcept;
 
@@ -68,6 +69,7 @@ class CallRecorder {
   void submit_plan();
   void allocate_operands(bool is_single_call);
   void allocate(Operand& operand);
+  void make_room_for_command();
   void add_command(Ref<engine::Work> command);
 
   std::recursive_mutex mutex_;  // a kernel's body is user code, and may use tensors

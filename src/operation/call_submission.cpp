@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 #include <span>
+#include <string>
 #include <utility>
 
 namespace tessera::detail::operation {
@@ -22,10 +24,12 @@ core::FailurePtr failure_of_current_exception() noexcept {
     throw;
   } catch (const Error& error) {
     return error.failure();
+  } catch (const std::bad_alloc&) {
+    return core::out_of_memory();
   } catch (const std::exception& error) {
-    return core::make_failure(Errc::internal, error.what());
+    return core::describe_failure(Errc::internal, [&] { return std::string(error.what()); });
   } catch (...) {
-    return core::make_failure(Errc::internal, "a non-std::exception was thrown");
+    return core::describe_failure(Errc::internal, [] { return std::string("a non-std::exception was thrown"); });
   }
 }
 
@@ -37,12 +41,15 @@ void CallRecorder::flush() noexcept {
   }
 }
 
-CallRecorder::FlushResult CallRecorder::flush(bool can_wait, std::size_t from,
-                                              std::vector<Ref<engine::Work>>& commands) noexcept {
+CallRecorder::FlushResult CallRecorder::flush(bool can_wait) noexcept {
   const std::scoped_lock lock(mutex_);
   const bool is_short_of_memory = !try_flush(can_wait);
-  for (std::size_t i = from; i < commands_.size(); ++i) commands.push_back(commands_[i]);
   return {commands_.size(), failure_, is_short_of_memory};
+}
+
+Ref<engine::Work> CallRecorder::command(std::size_t index) noexcept {
+  const std::scoped_lock lock(mutex_);
+  return commands_[index];
 }
 
 // False if there was no memory for all calls: the rest stays recorded.
@@ -118,6 +125,7 @@ void CallRecorder::submit_one(const RecordedCall& call) {
   if (count > few.size()) many.resize(count);
   const std::span<Buffer> inputs(count > few.size() ? many.data() : few.data(), count);
   for (std::size_t i = 0; i < count; ++i) inputs[i] = batch_.buffer_of(call.uses[i + 1]);
+  make_room_for_command();
   KernelCall kernel_call(std::span<const Buffer>(inputs), output, call.given(), Access::get(stream_));
   add_command(engine::submit(*device_, kernel_call.of(*call.kernel, call.tile)));
 }
@@ -135,8 +143,14 @@ void CallRecorder::submit_plan() {
   }
   std::erase(bound, nullptr);
   const auto log = cache ? cache->log : std::make_shared<engine::RunLog>();
+  make_room_for_command();
   add_command(engine::submit(*device_, {variant, log, bound, Access::get(stream_)}));
   if (variant->plan->plan.peak > max_retained_bytes) engine::drop_instances(*device_, *variant->plan);
+}
+
+// Before a command is submitted: one that is in flight must not get lost.
+void CallRecorder::make_room_for_command() {
+  if (commands_.size() == commands_.capacity()) commands_.reserve(2 * commands_.size() + 1);
 }
 
 // Throws if the command was refused: it has written and poisoned nothing then.
@@ -146,10 +160,11 @@ void CallRecorder::add_command(Ref<engine::Work> command) {
 }
 
 void CallRecorder::submit_host(engine::HostWork work) {
-  Ref<engine::Work> command = engine::submit_host(*device_, std::move(work));
-  if (!command) return;
   const std::scoped_lock lock(mutex_);
-  commands_.push_back(std::move(command));
+  make_room_for_command();
+  if (Ref<engine::Work> command = engine::submit_host(*device_, std::move(work))) {
+    commands_.push_back(std::move(command));
+  }
 }
 
 }  // namespace tessera::detail::operation

@@ -3,6 +3,7 @@
 #include <tessera/detail/handle.hpp>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -20,6 +21,7 @@ class CommandsInFlight {
   };
 
   bool empty() const noexcept { return commands_.empty(); }
+  std::size_t size() const noexcept { return commands_.size(); }
   std::span<const Command> all() const noexcept { return commands_; }
   bool contains(std::uint64_t number) const {
     return std::ranges::find(commands_, number, &Command::number) != commands_.end();
@@ -28,7 +30,7 @@ class CommandsInFlight {
     return std::ranges::any_of(commands_, [&](const Command& command) { return command.number <= number; });
   }
   void add(Command command) { commands_.push_back(std::move(command)); }
-  Command remove(std::uint64_t number) {
+  Command remove(std::uint64_t number) noexcept {
     const auto found = std::ranges::find(commands_, number, &Command::number);
     Command removed = std::move(*found);
     commands_.erase(found);

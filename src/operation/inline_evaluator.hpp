@@ -53,13 +53,13 @@ class InlineEvaluator final : public Evaluator {
   void add_child(OperationNode&, NodePtr) override { refuse(); }
   void run_on_host_after_device(OperationNode&) override { refuse(); }
   void suspend(OperationNode&) override { refuse(); }
-  void resume(OperationNode&, std::exception_ptr) override { refuse(); }
+  void resume(OperationNode&, std::exception_ptr) noexcept override { refuse(); }
   void execute_user_code(std::function<void()>) override { refuse(); }
   void on_stop(std::function<void()>) override { refuse(); }
   RunOptions inner_options() override { refuse(); }
   bool evaluates_on(const engine::DeviceState&) override { refuse(); }
   std::shared_ptr<Evaluator> share() override { refuse(); }
-  void add_inner_run(const OperationRun&) override { refuse(); }
+  void add_inner_run(const OperationRun&) noexcept override { refuse(); }
   void task_awaits(const OperationNode&, const OperationRun&) override { refuse(); }
   void task_awaits(const OperationNode&, const Ref<engine::Work>&) override { refuse(); }
   void begin_children(OperationNode&) override { refuse(); }

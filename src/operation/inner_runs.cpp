@@ -7,8 +7,12 @@
 
 namespace tessera::detail::operation {
 
-void InnerRuns::add(const std::shared_ptr<RunState>& run) {
+void InnerRuns::make_room_for_one() {
   std::erase_if(runs_, [](const std::weak_ptr<RunState>& one) { return one.expired(); });
+  if (runs_.size() == runs_.capacity()) runs_.reserve(2 * runs_.size() + 1);
+}
+
+void InnerRuns::add(const std::shared_ptr<RunState>& run) noexcept {
   runs_.push_back(run);
   ++version_;
 }

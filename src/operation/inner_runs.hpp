@@ -3,6 +3,7 @@
 #include <tessera/detail/handle.hpp>
 #include <tessera/detail/operation_node.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -15,11 +16,16 @@ class RunState;
 // The runs that nodes of a run have started. Guarded by the run's mutex.
 class InnerRuns {
  public:
-  void add(const std::shared_ptr<RunState>& run);
+  // The second needs the first.
+  void make_room_for_one();
+  void add(const std::shared_ptr<RunState>& run) noexcept;
   bool contains(const std::shared_ptr<RunState>& run) const;
   // Those that still exist; those that have not finished.
   std::vector<std::shared_ptr<RunState>> all() const;
   std::vector<std::shared_ptr<RunState>> unfinished() const;
+  // One by one; null if it no longer exists.
+  std::size_t size() const noexcept { return runs_.size(); }
+  std::shared_ptr<RunState> get(std::size_t index) const noexcept { return runs_[index].lock(); }
   // Increases with every add().
   std::uint64_t version() const noexcept { return version_; }
   void reset() noexcept;

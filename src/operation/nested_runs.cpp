@@ -2,6 +2,7 @@
 #include "operation/run_state.hpp"
 
 #include <memory>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -14,18 +15,15 @@ class NestedRuns {
  public:
   static constexpr std::size_t max_nesting = 16;
 
-  static void pump(RunState& run, bool is_caller) {
+  static void pump(RunState& run, bool is_caller) noexcept {
     NestedRuns& mine = of_thread;
-    if (mine.nesting_ >= max_nesting) {
-      mine.deferred_.push_back({run.shared_from_this(), is_caller});
-      return;
-    }
+    if (mine.nesting_ >= max_nesting && mine.defer(run, is_caller)) return;
     ++mine.nesting_;
     run.pump_now(is_caller);
     if (mine.nesting_ == 1 && !mine.deferred_.empty()) mine.pump_all();
     --mine.nesting_;
   }
-  static void pump_deferred() {
+  static void pump_deferred() noexcept {
     NestedRuns& mine = of_thread;
     if (mine.deferred_.empty()) return;
     const std::size_t nesting = std::exchange(mine.nesting_, 1);
@@ -33,11 +31,15 @@ class NestedRuns {
     mine.nesting_ = nesting;
   }
   // User code may take any time, so other threads take over the deferred runs.
-  static std::size_t enter_user_code() {
+  static std::size_t enter_user_code() noexcept {
     NestedRuns& mine = of_thread;
     while (!mine.deferred_.empty()) {
       const Deferred next = mine.take();
-      next.run->execute_user_code([run = next.run] { pump(*run, false); });
+      try {
+        next.run->execute_user_code([run = next.run] { pump(*run, false); });
+      } catch (...) {  // no other thread can
+        next.run->pump_now(next.is_caller);
+      }
     }
     return std::exchange(mine.nesting_, 0);
   }
@@ -48,12 +50,20 @@ class NestedRuns {
     std::shared_ptr<RunState> run;
     bool is_caller;
   };
-  Deferred take() {
+  bool defer(RunState& run, bool is_caller) noexcept {
+    try {
+      deferred_.push_back({run.shared_from_this(), is_caller});
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;  // the stack has to do
+    }
+  }
+  Deferred take() noexcept {
     Deferred next = std::move(deferred_.back());
     deferred_.pop_back();
     return next;
   }
-  void pump_all() {
+  void pump_all() noexcept {
     while (!deferred_.empty()) {
       const Deferred next = take();
       next.run->pump_now(next.is_caller);
@@ -68,7 +78,7 @@ thread_local NestedRuns NestedRuns::of_thread;
 
 void pump_deferred_runs() { NestedRuns::pump_deferred(); }
 
-void RunState::pump(bool is_caller) { NestedRuns::pump(*this, is_caller); }
+void RunState::pump(bool is_caller) noexcept { NestedRuns::pump(*this, is_caller); }
 
 }  // namespace tessera::detail::operation
 

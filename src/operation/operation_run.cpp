@@ -9,6 +9,8 @@
 #include "operation/run_state.hpp"
 
 #include <algorithm>
+#include <new>
+#include <string>
 #include <utility>
 
 namespace tessera::detail {
@@ -69,8 +71,12 @@ bool OperationRun::cancel(Errc reason, std::string_view why) const {
   RunState* state = state_of(*this, "cancel");
   return state && state->cancel(reason, why);
 }
-bool OperationRun::add_observer(RunObserver& observer) const { return state_ && state_->add_observer(observer); }
-bool OperationRun::remove_observer(RunObserver& observer) const { return state_ && state_->remove_observer(observer); }
+bool OperationRun::add_observer(RunObserver& observer) const noexcept {
+  return state_ && state_->add_observer(observer);
+}
+bool OperationRun::remove_observer(RunObserver& observer) const noexcept {
+  return state_ && state_->remove_observer(observer);
+}
 void OperationRun::before_user_code() const noexcept {
   if (state_) state_->device().scheduler->before_user_code();
 }
@@ -88,15 +94,20 @@ void cancel_after(const OperationRun& run, std::chrono::nanoseconds time) {
   if (run.state()) run.state()->cancel_after(time);
 }
 
-Error error_of(const std::exception_ptr& failure) {
+Error error_of(const std::exception_ptr& failure) noexcept {
+  const auto call_failed = [](std::string_view what) {
+    return Error(core::describe_failure(Errc::call_failed, [&] { return std::string(what); }));
+  };
   try {
     std::rethrow_exception(failure);
   } catch (const Error& error) {
     return error;
+  } catch (const std::bad_alloc&) {
+    return Error(core::out_of_memory());
   } catch (const std::exception& error) {
-    return {Errc::call_failed, error.what()};
+    return call_failed(error.what());
   } catch (...) {
-    return {Errc::call_failed, "a non-std::exception was thrown"};
+    return call_failed("a non-std::exception was thrown");
   }
 }
 

@@ -40,7 +40,12 @@ bool RunState::download(const TensorHandle& tensor, std::function<std::span<std:
   return true;
 }
 
-void RunState::resume(OperationNode& node, std::exception_ptr failure) {
+void RunState::suspend(OperationNode&) {
+  make_room_for_event();
+  waiting_.suspend();
+}
+
+void RunState::resume(OperationNode& node, std::exception_ptr failure) noexcept {
   post({.node = &node, .failure = std::move(failure), .command = 0});
 }
 
@@ -58,7 +63,13 @@ void RunState::throw_if_poisoned(const TensorHandle& tensor) {
   if (poison) throw Error(poison);
 }
 
+// Makes room for the run that will be started, so that it can be added and waited for.
 RunOptions RunState::inner_options() {
+  make_room_for_event();
+  {
+    const std::scoped_lock lock(mutex_);
+    inner_.make_room_for_one();
+  }
   RunOptions inner = options_;
   inner.stop = {};  // this run cancels them
   inner.blocks = false;
@@ -66,7 +77,7 @@ RunOptions RunState::inner_options() {
   return inner;
 }
 
-void RunState::add_inner_run(const OperationRun& run) {
+void RunState::add_inner_run(const OperationRun& run) noexcept {
   {
     const std::scoped_lock lock(mutex_);
     inner_.add(run.state());
@@ -89,8 +100,8 @@ void RunState::waits_for(const std::shared_ptr<UnzipSource>& source) {
 }
 
 void RunState::begin_source(const std::shared_ptr<UnzipSource>& source, OperationNode& root) {
-  sources_.add_produced(source);
   stack_.push_begin(root);
+  sources_.add_produced(source);  // last: from here on the run finishes the source
 }
 
 }  // namespace tessera::detail::operation

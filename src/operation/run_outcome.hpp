@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <exception>
 #include <utility>
-#include <vector>
 
 namespace tessera::detail::operation {
 
@@ -15,8 +14,7 @@ struct RunOutcome {
   bool has_value = false;
   std::exception_ptr failure;
   std::atomic<bool> is_finished{false};
-  std::atomic<bool> is_seen{false};     // somebody has looked at the failure
-  std::vector<RunObserver*> observers;  // guarded by the run's mutex
+  std::atomic<bool> is_seen{false};  // somebody has looked at the failure
 
   bool is_decided() const noexcept { return has_value || failure; }
   // Keeps the failure with the lowest order: later ones may be its consequences. False if this is a later one.
@@ -26,6 +24,26 @@ struct RunOutcome {
     failure_order_ = order;
     return true;
   }
+  // Observers form a list, so that adding one cannot fail. Guarded by the run's mutex.
+  void add_observer(RunObserver& observer) noexcept {
+    RunObserver** end = &observers_;
+    while (*end) end = &(*end)->next_;
+    observer.next_ = nullptr;
+    *end = &observer;
+  }
+  bool remove_observer(const RunObserver& observer) noexcept {
+    for (RunObserver** link = &observers_; *link; link = &(*link)->next_) {
+      if (*link != &observer) continue;
+      *link = observer.next_;
+      return true;
+    }
+    return false;
+  }
+  RunObserver* take_observers() noexcept { return std::exchange(observers_, nullptr); }
+  static void notify(RunObserver* first) noexcept {
+    while (first) std::exchange(first, first->next_)->run_finished();  // which may destroy it
+  }
+
   void reset() noexcept {
     has_value = false;
     failure = nullptr;
@@ -35,6 +53,7 @@ struct RunOutcome {
   }
 
  private:
+  RunObserver* observers_ = nullptr;
   std::uint64_t failure_order_ = 0;
 };
 

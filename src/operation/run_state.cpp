@@ -4,6 +4,8 @@
 
 #include "engine/stream_state.hpp"
 
+#include <array>
+#include <string>
 #include <utility>
 
 namespace tessera::detail::operation {
@@ -16,41 +18,38 @@ Ref<engine::DeviceState> device_for(const OperationNode& root, const RunOptions&
 
 // Runs are many and short: each thread reuses the last ones, with the memory they have allocated.
 struct RunState::FreeList {
-  static constexpr std::size_t max_runs = 8;
-  std::vector<std::unique_ptr<RunState>> runs;
+  std::array<std::unique_ptr<RunState>, 8> runs;
+  std::size_t count = 0;
   FreeList() { here = this; }
   ~FreeList() { here = nullptr; }
   static inline thread_local FreeList* here = nullptr;  // null when the thread exits
 };
 
-std::shared_ptr<RunState> RunState::create(NodePtr root, RunOptions options) {
+std::shared_ptr<RunState> RunState::create(NodePtr&& root, RunOptions&& options) {
   thread_local FreeList free;
-  std::unique_ptr<RunState> state;
-  if (FreeList::here && !free.runs.empty()) {
-    state = std::move(free.runs.back());
-    free.runs.pop_back();
-  } else {
-    state.reset(new RunState());
-  }
+  Ref<engine::DeviceState> device = device_for(*root, options);
+  RunState* reused = FreeList::here && free.count > 0 ? free.runs[--free.count].release() : nullptr;
+  const std::shared_ptr<RunState> state(reused ? reused : new RunState(), [](RunState* finished) {
+    finished->tell_unseen_failure();
+    finished->reset();
+    FreeList* list = FreeList::here;
+    if (list && list->count < list->runs.size()) {
+      list->runs[list->count++].reset(finished);
+    } else {
+      delete finished;
+    }
+  });
   state->root_ = std::move(root);
   state->options_ = std::move(options);
-  state->device_ = device_for(*state->root_, state->options_);
-  return {state.release(), [](RunState* finished) {
-            finished->tell_unseen_failure();
-            finished->reset();
-            if (FreeList::here && FreeList::here->runs.size() < FreeList::max_runs) {
-              FreeList::here->runs.emplace_back(finished);
-            } else {
-              delete finished;
-            }
-          }};
+  state->device_ = std::move(device);
+  return state;
 }
 
 // The run was dropped without a look at how it ended.
 void RunState::tell_unseen_failure() noexcept {
   if (!outcome_.failure || outcome_.is_seen.load(std::memory_order_relaxed)) return;
   const Error error = error_of(outcome_.failure);
-  device_->unseen_failures.add(core::make_failure(error.code(), error.what()));
+  device_->unseen_failures.add(core::describe_failure(error.code(), [&] { return std::string(error.what()); }));
 }
 
 // Everything else is in its initial state when a run has finished.
@@ -70,28 +69,31 @@ void RunState::reset() noexcept {
   stop_.reset();
 }
 
-void RunState::start() {
-  if (!options_.stream) options_.stream = stream_for(*device_, options_);
-  recorder_.open(*device_, options_.stream, std::shared_ptr<CallRecorder>(shared_from_this(), &recorder_));
-  if (options_.stop.stop_possible()) {
+void RunState::start() noexcept {
+  try {
+    if (!options_.stream) options_.stream = stream_for(*device_, options_);
+    recorder_.open(*device_, options_.stream, std::shared_ptr<CallRecorder>(shared_from_this(), &recorder_));
+    stack_.push_begin(*root_);
     if (options_.stop.stop_requested()) {
-      stop_.cause = std::make_exception_ptr(Error(Errc::cancelled, "the operation was stopped before it started"));
-    } else {
+      throw Error(Errc::cancelled, "the operation was stopped before it started");
+    }
+    if (options_.stop.stop_possible()) {
       stop_.token_callback.emplace(options_.stop, [this] { cancel(Errc::cancelled, "the operation was stopped"); });
     }
+  } catch (...) {
+    fail(std::current_exception());
   }
-  stack_.push_begin(*root_);
   pump(true);
 }
 
-void RunState::adopt(const Ref<engine::Work>& command, std::exception_ptr why) {
+void RunState::adopt(const Ref<engine::Work>& command, std::exception_ptr why) noexcept {
   outcome_.has_value = !why;
   if (why) fail(std::move(why));
-  if (command) watch(command, false);
+  if (command) watch(command);
   pump(true);
 }
 
-void RunState::post(RunEvent event) {
+void RunState::post(RunEvent event) noexcept {
   {
     const std::scoped_lock lock(mutex_);
     if (!events_.post(std::move(event))) return;
@@ -99,7 +101,7 @@ void RunState::post(RunEvent event) {
   pump(false);
 }
 
-void RunState::pump_now(bool is_caller) {
+void RunState::pump_now(bool is_caller) noexcept {
   const std::shared_ptr<RunState> self = shared_from_this();
   std::vector<OperationNode*> host_functions;
   while (true) {
@@ -113,10 +115,10 @@ void RunState::pump_now(bool is_caller) {
       continue;
     }
     if (!events_.empty()) {
-      std::vector<RunEvent> events = events_.take_all();
+      if (events_.take_all()) pressure_.has_timer = false;
       lock.unlock();
       pressure_.is_starved = false;
-      for (RunEvent& event : events) handle(event);
+      for (RunEvent& event : events_.taken()) handle(event);
       continue;
     }
     if (try_finish(lock)) return;
@@ -133,15 +135,20 @@ void RunState::pump_now(bool is_caller) {
 }
 
 // Begins and steps nodes until there is nothing left to do without waiting, and submits what they recorded.
-void RunState::step_all() {
+void RunState::step_all() noexcept {
   while (!stack_.empty() && !outcome_.failure && !pressure_.is_starved) {
     const EvaluationStack::Entry next = stack_.pop();
     step(*next.node, next.is_begin);
   }
-  flush();
+  try {
+    flush();
+  } catch (...) {
+    fail(std::current_exception());
+    flush();  // drops everything, which cannot fail
+  }
 }
 
-void RunState::step(OperationNode& node, bool is_begin) {
+void RunState::step(OperationNode& node, bool is_begin) noexcept {
   try {
     bool has_value = false;
     if (is_begin) {
@@ -153,18 +160,18 @@ void RunState::step(OperationNode& node, bool is_begin) {
       is_begin ? stack_.push_begin(node) : stack_.push_step(node);
     }
     if (!has_value) return;
+    if (&node == root_.get()) {
+      outcome_.has_value = true;
+    } else {
+      stack_.child_done(node);
+    }
   } catch (...) {
-    return fail(std::current_exception());
-  }
-  if (&node == root_.get()) {
-    outcome_.has_value = true;
-  } else {
-    stack_.child_done(node);
+    fail(std::current_exception());
   }
 }
 
 // `order`: the number of the command that failed; 0 for anything else, which comes after all commands so far.
-void RunState::fail(std::exception_ptr why, std::uint64_t order) {
+void RunState::fail(std::exception_ptr why, std::uint64_t order) noexcept {
   if (!outcome_.fail(std::move(why), order == 0 ? last_command_ + 1 : order)) return;
   stop_.is_stopping.store(true, std::memory_order_release);
   stack_.clear();
@@ -173,29 +180,37 @@ void RunState::fail(std::exception_ptr why, std::uint64_t order) {
   cancel_inner(Errc::cancelled, "the operation that contains this one has failed");
 }
 
-void RunState::handle(RunEvent& event) {
-  if (event.node) {
-    waiting_.resume(event.is_host_function);
-    if (event.failure) return fail(std::move(event.failure));
-    if (!outcome_.failure) stack_.push_step(*event.node);
-    return;
+void RunState::handle(RunEvent& event) noexcept {
+  try {
+    if (event.node) {
+      waiting_.resume(event.is_host_function);
+      if (event.failure) return fail(std::move(event.failure));
+      if (!outcome_.failure) stack_.push_step(*event.node);
+      return;
+    }
+    CommandsInFlight::Command finished{};
+    {
+      const std::scoped_lock lock(mutex_);
+      finished = commands_.remove(event.command);
+    }
+    changed_.notify_all();
+    if (!finished.is_foreign) fail_with(*finished.work, finished.number);
+    unpark();
+  } catch (...) {
+    fail(std::current_exception());
   }
-  if (event.command == 0) {
-    pressure_.has_timer = false;
-    return;
-  }
-  CommandsInFlight::Command finished{};
-  {
-    const std::scoped_lock lock(mutex_);
-    finished = commands_.remove(event.command);
-  }
-  changed_.notify_all();
-  if (!finished.is_foreign) fail_with(*finished.work, finished.number);
-  unpark();
+}
+
+// Called before something is waited for that will post an event: posting cannot fail then.
+void RunState::make_room_for_event() {
+  const std::size_t count = commands_.size() + waiting_.size() + 1;
+  if (events_.has_room_for(count)) return;
+  const std::scoped_lock lock(mutex_);
+  events_.make_room_for(count);
 }
 
 // Under the lock, which is released if the run has finished.
-bool RunState::try_finish(std::unique_lock<std::mutex>& lock) {
+bool RunState::try_finish(std::unique_lock<std::mutex>& lock) noexcept {
   if (!commands_.empty() || !waiting_.empty() || !outcome_.is_decided()) return false;
   const bool is_usable = !outcome_.failure || (stop_.keeps_values && outcome_.failure == stop_.cause);
   lock.unlock();
@@ -204,26 +219,26 @@ bool RunState::try_finish(std::unique_lock<std::mutex>& lock) {
     if (const std::shared_ptr<UnzipSource> source = one.lock()) source->finish(outcome_.failure, is_usable);
   }
   lock.lock();
-  const std::vector<RunObserver*> observers = std::exchange(outcome_.observers, {});
+  RunObserver* const observers = outcome_.take_observers();
   const std::optional<engine::Timer::Key> deadline = std::exchange(stop_.deadline, std::nullopt);
   outcome_.is_finished.store(true, std::memory_order_release);
   lock.unlock();
   if (deadline) engine::Timer::instance().remove(*deadline);
   changed_.notify_all();
-  for (RunObserver* observer : observers) observer->run_finished();
+  RunOutcome::notify(observers);
   return true;
 }
 
-bool RunState::add_observer(RunObserver& observer) {
+bool RunState::add_observer(RunObserver& observer) noexcept {
   const std::scoped_lock lock(mutex_);
   if (is_finished()) return false;
-  outcome_.observers.push_back(&observer);
+  outcome_.add_observer(observer);
   return true;
 }
 
-bool RunState::remove_observer(RunObserver& observer) {
+bool RunState::remove_observer(RunObserver& observer) noexcept {
   const std::scoped_lock lock(mutex_);
-  return std::erase(outcome_.observers, &observer) != 0;
+  return outcome_.remove_observer(observer);
 }
 
 }  // namespace tessera::detail::operation

@@ -37,22 +37,24 @@ namespace tessera::detail::operation {
 // stepped, and no thread waits for another.
 //
 // A run has finished when its root has a value or something has failed, and nothing of it is in flight: no command and
-// no host function. Only then are observers notified.
+// no host function. Only then are observers notified. Whatever goes wrong, even for want of memory, is the run's
+// failure: neither pumping nor posting throws, or the run would never finish.
 class RunState final : public Evaluator, public std::enable_shared_from_this<RunState> {
  public:
-  static std::shared_ptr<RunState> create(NodePtr root, RunOptions options);
-  void start();
+  // If this throws, the caller still has the root.
+  static std::shared_ptr<RunState> create(NodePtr&& root, RunOptions&& options);
+  void start() noexcept;
   // Instead of start(), for a tree that was evaluated inline: waits for its command, or reports its failure.
-  void adopt(const Ref<engine::Work>& command, std::exception_ptr why);
+  void adopt(const Ref<engine::Work>& command, std::exception_ptr why) noexcept;
 
   // For OperationRun.
   Status poll();
   bool is_finished() const noexcept { return outcome_.is_finished.load(std::memory_order_acquire); }
   bool wait(engine::Clock::time_point until);
-  bool cancel(Errc reason, std::string_view why);
+  bool cancel(Errc reason, std::string_view why) noexcept;
   void cancel_after(std::chrono::nanoseconds time);
-  bool add_observer(RunObserver& observer);
-  bool remove_observer(RunObserver& observer);
+  bool add_observer(RunObserver& observer) noexcept;
+  bool remove_observer(RunObserver& observer) noexcept;
   // Looks at the failure, which the device's next synchronize() throws otherwise.
   const std::exception_ptr& failure() noexcept {
     if (outcome_.failure) outcome_.is_seen.store(true, std::memory_order_relaxed);
@@ -70,14 +72,14 @@ class RunState final : public Evaluator, public std::enable_shared_from_this<Run
                 OperationNode& node) override;
   void add_child(OperationNode& parent, NodePtr child) override { stack_.push_new_child(parent, std::move(child)); }
   void run_on_host_after_device(OperationNode& node) override { park(node, true); }
-  void suspend(OperationNode&) override { waiting_.suspend(); }
-  void resume(OperationNode& node, std::exception_ptr failure) override;
+  void suspend(OperationNode& node) override;
+  void resume(OperationNode& node, std::exception_ptr failure) noexcept override;
   void execute_user_code(std::function<void()> function) override;
   void on_stop(std::function<void()> function) override;
   void throw_if_poisoned(const TensorHandle& tensor) override;
   RunOptions inner_options() override;
   engine::DeviceState& device() override { return *device_; }
-  void add_inner_run(const OperationRun& run) override;
+  void add_inner_run(const OperationRun& run) noexcept override;
   bool evaluates_on(const engine::DeviceState& device) override {
     return &device == device_.get() || options_.is_stream_fixed;
   }
@@ -91,7 +93,7 @@ class RunState final : public Evaluator, public std::enable_shared_from_this<Run
   // Steps the node once these commands of another run have finished, whatever their outcome.
   void step_after(OperationNode& node, const std::vector<Ref<engine::Work>>& commands);
   // Carries out a cancel() that was deferred because other runs needed values.
-  void cancel_if_deferred();
+  void cancel_if_deferred() noexcept;
   bool is_stopping() const noexcept { return stop_.is_stopping.load(std::memory_order_acquire); }
   // Submits everything recorded and returns all commands so far.
   std::vector<Ref<engine::Work>> submitted();
@@ -107,23 +109,25 @@ class RunState final : public Evaluator, public std::enable_shared_from_this<Run
   void reset() noexcept;
 
   // Pumping (run_state.cpp, nested_runs.cpp). `is_caller`: on the thread that starts the run.
-  void post(RunEvent event);
-  void pump(bool is_caller);
-  void pump_now(bool is_caller);
-  void step_all();
-  void step(OperationNode& node, bool is_begin);
+  void post(RunEvent event) noexcept;
+  void pump(bool is_caller) noexcept;
+  void pump_now(bool is_caller) noexcept;
+  void step_all() noexcept;
+  void step(OperationNode& node, bool is_begin) noexcept;
   void begin_children(OperationNode& node) override { stack_.push_children(node); }
-  void handle(RunEvent& event);
-  void fail(std::exception_ptr why, std::uint64_t order = 0);
-  bool try_finish(std::unique_lock<std::mutex>& lock);
+  void handle(RunEvent& event) noexcept;
+  void make_room_for_event();
+  void fail(std::exception_ptr why, std::uint64_t order = 0) noexcept;
+  bool try_finish(std::unique_lock<std::mutex>& lock) noexcept;
 
   // Commands and host functions (run_commands.cpp).
   void flush();
-  void watch(const Ref<engine::Work>& command, bool is_foreign);
+  void watch(const Ref<engine::Work>& command) noexcept;
+  bool try_watch(const Ref<engine::Work>& command, bool is_foreign);
   void fail_with(const engine::Work& command, std::uint64_t number);
   void park(OperationNode& node, bool has_host_function);
   void unpark();
-  OperationNode* start_host_functions(std::vector<OperationNode*>& nodes, bool is_caller);
+  OperationNode* start_host_functions(std::vector<OperationNode*>& nodes, bool is_caller) noexcept;
   RunEvent call_host_function(OperationNode& node) noexcept;
 
   // Memory (memory_pressure.cpp).
@@ -131,9 +135,11 @@ class RunState final : public Evaluator, public std::enable_shared_from_this<Run
   void look_again_soon();
 
   // Cancellation (run_cancellation.cpp).
+  bool cancel_all(Errc reason, std::string_view why);
+  bool cancel_without_memory() noexcept;
   bool mark_cancelled(Errc reason, std::string_view why, std::vector<std::shared_ptr<RunState>>& inner,
                       std::vector<std::shared_ptr<RunState>>& producers);
-  void cancel_inner(Errc reason, std::string_view why);
+  void cancel_inner(Errc reason, std::string_view why) noexcept;
   UnzipSource::Demand demand(std::vector<std::shared_ptr<const void>>& seen) const;
   // Under the lock, by the pumping thread.
   void begin_source(const std::shared_ptr<UnzipSource>& source, OperationNode& root);
@@ -142,6 +148,7 @@ class RunState final : public Evaluator, public std::enable_shared_from_this<Run
   void set_awaited(const OperationNode& node, Awaited awaited);
   bool find_awaited(std::shared_ptr<RunState>* run, Ref<engine::Work>* command, std::uint64_t* version);
   enum class Waited : std::uint8_t { for_nothing, for_progress, until_timeout };
+  bool wait_once(engine::Clock::time_point until);
   Waited wait_for_command(engine::Clock::time_point until);
   Waited wait_for_awaited(engine::Clock::time_point until, std::uint64_t* version);
   bool wait_for_change(engine::Clock::time_point until, bool is_polling, std::uint64_t inner_version,
@@ -160,9 +167,8 @@ class RunState final : public Evaluator, public std::enable_shared_from_this<Run
   EvaluationStack stack_;
   WaitingNodes waiting_;
   MemoryPressure pressure_;
-  std::vector<Ref<engine::Work>> new_commands_;  // scratch
-  std::size_t watched_commands_ = 0;             // commands of the recorder that were passed to watch()
-  std::uint64_t last_command_ = 0;               // the number of the last one that was passed to watch()
+  std::size_t watched_commands_ = 0;  // commands of the recorder that were passed to watch()
+  std::uint64_t last_command_ = 0;    // the number of the last one that was passed to watch()
   RunOutcome outcome_;
 
   std::mutex mutex_;                 // guards everything below

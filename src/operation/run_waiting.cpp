@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 
 namespace tessera::detail::operation {
 
@@ -118,22 +119,32 @@ bool RunState::wait(engine::Clock::time_point until) {
   if (is_finished()) return true;
   const engine::BlockingScope blocking;
   while (!is_finished()) {
-    std::uint64_t inner_version = 0, awaits_version = 0;
-    {
-      const std::scoped_lock lock(mutex_);
-      inner_version = inner_.version();
+    bool is_timeout = false;
+    try {
+      is_timeout = !wait_once(until);
+    } catch (const std::bad_alloc&) {
+      // The caller relies on the end of the run. There may be memory to help again soon.
+      is_timeout = !wait_for_change(until, true, 0, 0);
     }
-    Waited waited = wait_for_command(until);
-    if (waited == Waited::until_timeout) return is_finished();
-    if (waited == Waited::for_progress) continue;
-    const std::shared_ptr<engine::Scheduler> scheduler = scheduler_to_help();
-    if (scheduler && scheduler->run_one()) continue;
-    waited = wait_for_awaited(until, &awaits_version);
-    if (waited == Waited::until_timeout) return is_finished();
-    if (waited == Waited::for_progress) continue;
-    if (!wait_for_change(until, scheduler != nullptr, inner_version, awaits_version)) return is_finished();
+    if (is_timeout) return is_finished();
   }
   return true;
+}
+
+// Helps with something, or blocks until there is something to help with. False on timeout.
+bool RunState::wait_once(engine::Clock::time_point until) {
+  std::uint64_t inner_version = 0, awaits_version = 0;
+  {
+    const std::scoped_lock lock(mutex_);
+    inner_version = inner_.version();
+  }
+  Waited waited = wait_for_command(until);
+  if (waited != Waited::for_nothing) return waited == Waited::for_progress;
+  const std::shared_ptr<engine::Scheduler> scheduler = scheduler_to_help();
+  if (scheduler && scheduler->run_one()) return true;
+  waited = wait_for_awaited(until, &awaits_version);
+  if (waited != Waited::for_nothing) return waited == Waited::for_progress;
+  return wait_for_change(until, scheduler != nullptr, inner_version, awaits_version);
 }
 
 }  // namespace tessera::detail::operation

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <coroutine>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -36,8 +37,11 @@ void resume_from(std::coroutine_handle<> from, std::coroutine_handle<> coroutine
   // user code has resumed `from`, and runs when this call returns: it must not find `coroutine` deferred.
   const bool is_inside = mine.running == from.address();
   if (is_inside && mine.nesting >= Resumptions::max_nesting) {
-    mine.deferred.push_back(coroutine);
-    return;
+    try {
+      mine.deferred.push_back(coroutine);
+      return;
+    } catch (const std::bad_alloc&) {  // then the stack has to do
+    }
   }
   void* const running = std::exchange(mine.running, coroutine.address());
   const std::size_t nesting = std::exchange(mine.nesting, is_inside ? mine.nesting + 1 : 1);

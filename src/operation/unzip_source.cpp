@@ -3,7 +3,6 @@
 #include "operation/run_state.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 namespace tessera::detail {
@@ -29,6 +28,7 @@ std::uint32_t UnzipSource::depth() const noexcept { return root_->depth() + 1; }
 std::unique_lock<std::mutex> UnzipSource::join(Evaluator& evaluator, OperationNode& part,
                                                const std::shared_ptr<UnzipSource>& self, bool& is_unused) {
   auto& run = static_cast<RunState&>(evaluator);
+  run.make_room_for_event();  // here: below, suspend() must neither throw nor take the run's lock
   std::unique_lock lock(mutex_);
   if (state_ == State::fresh) {
     lock.unlock();
@@ -56,9 +56,9 @@ std::unique_lock<std::mutex> UnzipSource::join(Evaluator& evaluator, OperationNo
     return {};
   }
   // The producer is computing the value.
-  waiting_.push_back({nullptr, &part});
+  make_room_for_waiting();
+  waiting_.push_back({is_producer ? nullptr : std::static_pointer_cast<RunState>(run.share()), &part});
   if (is_producer) return {};
-  waiting_.back().run = std::static_pointer_cast<RunState>(run.share());
   run.suspend(part);
   lock.unlock();
   run.waits_for(self);
@@ -72,16 +72,22 @@ bool UnzipSource::claim(RunState& run, OperationNode& part, const std::shared_pt
     const std::scoped_lock lock(run.mutex_, mutex_);
     if (state_ != State::fresh) return false;
     run.stop_.throw_if_cancelled();
+    make_room_for_waiting();
+    run.begin_source(self, *root_);
     is_prepared = !is_repeatable_;
     is_again = std::exchange(has_begun_, true);
     state_ = State::claimed;
     producer_ = std::static_pointer_cast<RunState>(run.share());
     waiting_.push_back({nullptr, &part});
-    run.begin_source(self, *root_);
     if (std::exchange(is_unused, false)) remove_unused();
   }
   if (!is_prepared) prepare(is_again);
   return true;
+}
+
+// Under the lock. Afterwards one part can begin to wait without an exception.
+void UnzipSource::make_room_for_waiting() {
+  if (waiting_.size() == waiting_.capacity()) waiting_.reserve(2 * waiting_.size() + 1);
 }
 
 // Under the lock. A part may join more than once.
@@ -112,18 +118,18 @@ void UnzipSource::reset() {
   failure_ = nullptr;
 }
 
-std::shared_ptr<RunState> UnzipSource::leave(const RunState& run) {
-  std::vector<WaitingPart> leaving;
-  std::shared_ptr<RunState> producer;
-  {
-    const std::scoped_lock lock(mutex_);
-    const auto is_of_run = [&](const WaitingPart& one) { return one.run.get() == &run; };
-    std::ranges::copy_if(waiting_, std::back_inserter(leaving), is_of_run);
-    std::erase_if(waiting_, is_of_run);
-    producer = producer_;
+std::shared_ptr<RunState> UnzipSource::leave(const RunState& run) noexcept {
+  while (true) {
+    WaitingPart leaving{};
+    {
+      const std::scoped_lock lock(mutex_);
+      const auto found = std::ranges::find(waiting_, &run, [](const WaitingPart& one) { return one.run.get(); });
+      if (found == waiting_.end()) return producer_;
+      leaving = std::move(*found);
+      waiting_.erase(found);
+    }
+    leaving.run->resume(*leaving.part, nullptr);
   }
-  for (const WaitingPart& one : leaving) one.run->resume(*one.part, nullptr);
-  return producer;
 }
 
 UnzipSource::Demand UnzipSource::demand_on(const RunState& run, std::vector<std::shared_ptr<const void>>& seen) {
@@ -147,11 +153,11 @@ void UnzipSource::produced(RunState& run) {
   }
   run.cancel_if_deferred();
   for (const WaitingPart& one : waiting) {
-    if (one.run) {
-      one.run->resume(*one.part, nullptr);
-    } else {
-      run.step_again(*one.part);
-    }
+    if (one.run) one.run->resume(*one.part, nullptr);
+  }
+  // Last: this may throw, and fails this run alone.
+  for (const WaitingPart& one : waiting) {
+    if (!one.run) run.step_again(*one.part);
   }
 }
 

@@ -17,6 +17,8 @@ namespace tessera::detail::operation {
 class WaitingNodes {
  public:
   bool empty() const noexcept { return suspended_ == 0 && parked_.empty() && host_ready_.empty(); }
+  // At least the number of nodes that will resume.
+  std::size_t size() const noexcept { return suspended_ + parked_.size(); }
 
   // Waits until all commands up to this number have finished; then the node's host function runs, or its step.
   void park(OperationNode& node, std::uint64_t up_to, bool has_host_function) {

@@ -67,7 +67,7 @@ class TESSERA_API Evaluator {
   virtual void run_on_host_after_device(OperationNode& node) = 0;
   // The node waits for an external event. resume(), from any thread, makes its step() run again, or fails the node.
   virtual void suspend(OperationNode& node) = 0;
-  virtual void resume(OperationNode& node, std::exception_ptr failure = nullptr) = 0;
+  virtual void resume(OperationNode& node, std::exception_ptr failure = nullptr) noexcept = 0;
   // Calls a user function on a device thread.
   virtual void execute_user_code(std::function<void()> function) = 0;
   // Calls a function if the run is cancelled or fails while this node waits; at once if that has happened.
@@ -76,10 +76,11 @@ class TESSERA_API Evaluator {
   // Throws if the tensor is poisoned, unless work in flight may still heal it.
   virtual void throw_if_poisoned(const TensorHandle& tensor) = 0;
 
-  // For nodes that start runs of their own. Inner runs are cancelled together with this one.
+  // For nodes that start runs of their own. Inner runs are cancelled together with this one. After inner_options() one
+  // run can be added, and its node suspended, without an exception: a run that has begun must not get lost.
   virtual RunOptions inner_options() = 0;
   virtual engine::DeviceState& device() = 0;
-  virtual void add_inner_run(const OperationRun& run) = 0;
+  virtual void add_inner_run(const OperationRun& run) noexcept = 0;
   // Whether a subtree for this device is evaluated in this run.
   virtual bool evaluates_on(const engine::DeviceState& device) = 0;
   virtual std::shared_ptr<Evaluator> share() = 0;

@@ -36,8 +36,7 @@ class InnerRunNode : public TypedNode<T>, protected RunObserver {
   }
   void reset() override {
     TypedNode<T>::reset();
-    if (!run_) return;
-    source_ = run_.take_root();
+    if (NodePtr root = run_.take_root()) source_ = std::move(root);  // even if the run could not begin
     run_ = OperationRun();
   }
   void make_repeatable() override { source_->forbid_inline(); }  // copying retained tensors takes more kernel calls
@@ -50,22 +49,21 @@ class InnerRunNode : public TypedNode<T>, protected RunObserver {
   void set_inner(NodePtr source) noexcept { source_ = std::move(source); }
   virtual void started(const OperationRun&) {}
 
-  void start(Evaluator& evaluator, NodePtr root) {
+  void start(Evaluator& evaluator, NodePtr&& root) {
     RunOptions options = evaluator.inner_options();
     if (uses_own_device_ && root->device() && root->device() != &evaluator.device()) {
       options.stream = {};
       options.is_stream_fixed = false;
     }
-    run_ = OperationRun::start(std::move(root), std::move(options));
+    run_ = OperationRun(std::move(root));
+    run_.begin(std::move(options));
     evaluator.add_inner_run(run_);
-    started(run_);
+    is_waiting_ = !run_.is_finished();
+    if (!is_waiting_) return;
+    evaluator.suspend(*this);
     outer_ = evaluator.share();
-    is_waiting_ = run_.add_observer(*this);
-    if (is_waiting_) {
-      evaluator.suspend(*this);
-    } else {
-      outer_ = nullptr;  // it owns this node
-    }
+    if (!run_.add_observer(*this)) return run_finished();
+    started(run_);
   }
   // For step(): the inner run, which has finished.
   const OperationRun& finished() {
@@ -154,9 +152,8 @@ class RetryNode final : public InnerRunNode<T> {
       }
       if (left_ == 0 || !is_worth_retrying(error_of(run.failure()))) std::rethrow_exception(run.failure());
       --left_;
-      NodePtr again = run.take_root();
-      for_each_in_tree(*again, [](OperationNode& node) { node.reset(); });
-      this->start(evaluator, std::move(again));
+      for_each_in_tree(run.root(), [](OperationNode& node) { node.reset(); });
+      this->start(evaluator, run.take_root());
       if (this->is_waiting_) return false;
     }
   }
@@ -264,17 +261,27 @@ class WhenAnyNode final : public TypedNode<WhenAnyResult<T>> {
   }
   void begin(Evaluator& evaluator) override {
     if (!evaluator.has_memory_for(Evaluator::min_memory_check)) return;
-    outer_ = evaluator.share();
-    unfinished_ = sources_.size();
     entries_ = std::vector<Entry>(sources_.size());
     evaluator.suspend(*this);
+    outer_ = evaluator.share();
+    unfinished_ = sources_.size();
     for (std::size_t i = 0; i < sources_.size(); ++i) {  // a run that finishes early looks at all entries
       entries_[i].node = this;
       entries_[i].index = i;
     }
     for (std::size_t i = 0; i < sources_.size(); ++i) {
       Entry& entry = entries_[i];
-      OperationRun run = OperationRun::start(std::move(sources_[i]), evaluator.inner_options());
+      OperationRun run;
+      try {
+        RunOptions options = evaluator.inner_options();
+        run = OperationRun(std::move(sources_[i]));
+        run.begin(std::move(options));
+      } catch (...) {  // the others may have begun, and are waited for
+        entry.failure = std::current_exception();
+        if (NodePtr root = run.take_root()) sources_[i].reset(static_cast<TypedNode<T>*>(root.release()));
+        entry.run_finished();
+        continue;
+      }
       evaluator.add_inner_run(run);
       bool is_late = false;
       {
@@ -287,7 +294,7 @@ class WhenAnyNode final : public TypedNode<WhenAnyResult<T>> {
     }
   }
   bool step(Evaluator&) override {
-    if (!winner_) std::rethrow_exception(entries_[0].run.failure());
+    if (!winner_) std::rethrow_exception(entries_[0].why_failed());
     if constexpr (std::is_void_v<T>) {
       this->value.emplace(*winner_);
     } else {
@@ -318,26 +325,36 @@ class WhenAnyNode final : public TypedNode<WhenAnyResult<T>> {
     WhenAnyNode* node = nullptr;
     std::size_t index = 0;
     OperationRun run;
+    std::exception_ptr failure;  // if the run could not begin
+    const std::exception_ptr& why_failed() const noexcept { return failure ? failure : run.failure(); }
     void run_finished() noexcept override { node->finished(index); }
   };
 
   void finished(std::size_t index) noexcept {
-    std::vector<OperationRun> losers;
-    bool is_last = false;
+    bool has_won = false;
     {
       const std::scoped_lock lock(mutex_);
-      is_last = --unfinished_ == 0;
-      if (!winner_ && !entries_[index].run.failure()) {
-        winner_ = index;
-        for (const Entry& entry : entries_) {
-          if (entry.index != index && entry.run) losers.push_back(entry.run);
-        }
-      }
+      has_won = !winner_ && !entries_[index].why_failed();
+      if (has_won) winner_ = index;
     }
-    for (const OperationRun& run : losers) run.cancel(Errc::cancelled, too_late);
-    if (!is_last) return;
+    if (has_won) cancel_others(index);
+    {
+      const std::scoped_lock lock(mutex_);
+      if (--unfinished_ != 0) return;  // from here on the last one may destroy this node
+    }
     const std::shared_ptr<Evaluator> outer = std::move(outer_);  // it owns this node
     outer->resume(*this);
+  }
+
+  void cancel_others(std::size_t winner) noexcept {
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      OperationRun loser;
+      {
+        const std::scoped_lock lock(mutex_);
+        if (i != winner) loser = entries_[i].run;
+      }
+      if (loser) loser.cancel(Errc::cancelled, too_late);
+    }
   }
 
   std::vector<TypedNodePtr<T>> sources_;

@@ -20,7 +20,8 @@ namespace tessera::detail {
 struct TaskContext;
 namespace operation {
 class RunState;
-}
+struct RunOutcome;
+}  // namespace operation
 
 struct RunOptions {
   Stream stream = {};                 // empty: the stream policy chooses
@@ -38,6 +39,10 @@ class TESSERA_API RunObserver {
  protected:
   RunObserver() = default;
   ~RunObserver() = default;
+
+ private:
+  friend struct operation::RunOutcome;
+  RunObserver* next_ = nullptr;  // of the same run
 };
 
 // A handle to the evaluation of a tree. Copies refer to the same run; any thread.
@@ -67,8 +72,8 @@ class TESSERA_API OperationRun {
 
   // add: false if the run has finished; the observer is not notified then. remove: false if the observer has been
   // notified, or is being notified now.
-  bool add_observer(RunObserver& observer) const;
-  bool remove_observer(RunObserver& observer) const;
+  bool add_observer(RunObserver& observer) const noexcept;
+  bool remove_observer(RunObserver& observer) const noexcept;
   // Called by an observer before it runs user code.
   void before_user_code() const noexcept;
 
@@ -107,7 +112,7 @@ class TESSERA_API UserCodeScope {
 
 // Cancels the run with Errc::deadline_exceeded if it has not finished after this time.
 TESSERA_API void cancel_after(const OperationRun& run, std::chrono::nanoseconds time);
-// An exception as an Error: Errc::call_failed for any other type.
-TESSERA_API Error error_of(const std::exception_ptr& failure);
+// An exception as an Error: Errc::out_of_memory for std::bad_alloc, Errc::call_failed for any other type.
+TESSERA_API Error error_of(const std::exception_ptr& failure) noexcept;
 
 }  // namespace tessera::detail

@@ -58,6 +58,7 @@ class TESSERA_API UnzipSource {
   enum class Demand : std::uint8_t { none, produced, producing };
 
   bool claim(operation::RunState& run, OperationNode& part, const std::shared_ptr<UnzipSource>& self, bool& is_unused);
+  void make_room_for_waiting();
   void add_user(const std::shared_ptr<operation::RunState>& run);
   void prepare(bool is_again);
   // Called by the producer: the source has its value; and the producer has failed or finished.
@@ -66,7 +67,7 @@ class TESSERA_API UnzipSource {
   // Under the run's lock. `seen` keeps what was looked at alive until the lock is released.
   Demand demand_on(const operation::RunState& run, std::vector<std::shared_ptr<const void>>& seen);
   // A run that is cancelled no longer waits. Returns the producer.
-  std::shared_ptr<operation::RunState> leave(const operation::RunState& run);
+  std::shared_ptr<operation::RunState> leave(const operation::RunState& run) noexcept;
 
   NodePtr root_;                          // its child is the source
   std::atomic<std::uint32_t> unused_{0};  // parts

@@ -1,5 +1,6 @@
 #include "engine/schedule/timer.hpp"
 
+#include <new>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -26,12 +27,14 @@ void Timer::remove(const Key& key) {
   removed = calls_.extract(key);
 }
 
-// If the system has no thread now, the next call tries again: until then deadlines are checked only when work starts.
+// If the system has no thread or no memory for one now, the next call tries again: until then deadlines are checked
+// only when work starts.
 void Timer::start() {
   try {
     std::thread([this] { run(); }).detach();
     ++idle_;
   } catch (const std::system_error&) {
+  } catch (const std::bad_alloc&) {
   }
 }
 
