@@ -40,7 +40,8 @@ defmodule MisuseTest do
         'abc'
       ] ++
       [{}, {1, 2}, %{}, %{a: 1}, %{op: :run_kernel}, [a: 1], self(), make_ref(), fn -> :ok end, &ExCubecl.poll/1] ++
-      [buffer, freed, stream, pipeline, snapshot, dala, Dala.Gpu.Compute.pipeline(), [buffer], [buffer, freed], [dala]] ++
+      [buffer, freed, stream, pipeline, snapshot, dala, Dala.Gpu.Compute.pipeline()] ++
+      [[buffer], [buffer, freed], [dala]] ++
       [%Dala.Gpu.Compute.Buffer{ref: nil, shape: 5, dtype: :x}, %Dala.Gpu.Compute.Pipeline{}, 999_999_999]
   end
 

@@ -1,6 +1,7 @@
 defmodule SeedsTest do
   # Every Elixir block of the documents that asked for this interface, letter for letter as far as it can run. Where a
-  # block had to be corrected, the test says how. Blocks with surfaces are not here: the library does not have those yet.
+  # block had to be corrected, the test says how. Blocks with surfaces are not here: the library does not have those
+  # yet.
   use TesseraCase, async: true
 
   alias Dala.Gpu.Compute

@@ -108,8 +108,8 @@ defmodule Dala.Gpu.Compute do
   def read_binary(%Buffer{ref: ref}), do: expect(ExCubecl.read_binary(ref))
 
   @doc """
-  The contents as a list of numbers: integers or floats, as the buffer's type is. What Elixir has no float for is `:nan`,
-  `:infinity` or `:neg_infinity`.
+  The contents as a list of numbers: integers or floats, as the buffer's type is. What Elixir has no float for is
+  `:nan`, `:infinity` or `:neg_infinity`.
 
       iex> Dala.Gpu.Compute.read_list(Dala.Gpu.Compute.buffer([-1, 2], {2}, :s64))
       [-1, 2]
@@ -286,7 +286,8 @@ defmodule Dala.Gpu.Compute do
   `poll/1` and `wait/1` of the number say why.
 
       iex> a = Dala.Gpu.Compute.buffer([-1.0], {1}, :f32)
-      iex> command = Dala.Gpu.Compute.submit(%{op: :run_kernel, kernel: "relu", inputs: [a.ref], output: a.ref, params: %{}})
+      iex> spec = %{op: :run_kernel, kernel: "relu", inputs: [a.ref], output: a.ref, params: %{}}
+      iex> command = Dala.Gpu.Compute.submit(spec)
       iex> Dala.Gpu.Compute.wait(command)
       :ok
       iex> {:error, reason} = Dala.Gpu.Compute.poll(Dala.Gpu.Compute.submit(%{op: :explode}))
