@@ -23,8 +23,8 @@ heading = @printf '\n== %s\n' '$(1)'
 .DEFAULT_GOAL := build
 # The steps run in the order written; ninja and ctest do the parallel work.
 .NOTPARALLEL:
-.PHONY: help build demo test test-all test-release test-sanitizers test-asan test-tsan test-consumer test-clang test-arm64 \
-        bench lint analyze format install clean begin
+.PHONY: help build demo test test-all test-release test-sanitizers test-asan test-tsan test-consumer test-elixir \
+        test-clang test-arm64 bench bench-elixir lint analyze format install clean begin
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' Makefile
@@ -44,8 +44,8 @@ demo: begin ## set up, build and run the demo (ARGS= for its arguments)
 	$(call part,run) build/release/bin/tessera_demo $(ARGS)
 	$(call summary,demo)
 
-test: begin test-release test-consumer ## set up, build and run all tests, with a sample of the random and repeated ones
-	$(call summary,tests and installed package passed)
+test: begin test-release test-consumer test-elixir ## set up, build and run all tests, with a sample of the random and repeated ones
+	$(call summary,tests and installed package and Elixir passed)
 
 test-sanitizers: begin test-asan test-tsan ## the runtime's tests under the address, undefined behaviour and thread sanitizers
 	$(call summary,sanitizers passed)
@@ -53,7 +53,7 @@ test-sanitizers: begin test-asan test-tsan ## the runtime's tests under the addr
 test-all: export TESSERA_TEST_DEPTH = 100
 test-all: SANITIZED = -all
 test-all: TARGETS = tessera_bench
-test-all: begin test-release test-consumer test-asan test-tsan test-clang ## every test and every case at full depth, which takes long
+test-all: begin test-release test-consumer test-elixir test-asan test-tsan test-clang ## every test and every case at full depth, which takes long
 	$(call summary,everything passed at full depth)
 
 test-release: ## all tests, g++
@@ -84,6 +84,14 @@ test-consumer: ## install, then build examples/consumer against the installed pa
 	$(call part,build) cmake --build --preset release --target all
 	$(call part,package) scripts/check-consumer build/release
 
+test-elixir: export TESSERA_NIF_FLAGS := $(if $(filter ON,$(WERROR)),-Werror)
+test-elixir: ## the Elixir interface
+	$(call heading,Elixir)
+	$(call setup,build elixir)
+	$(call configure,release)
+	$(call part,build) cmake --build --preset release --target tessera_c tessera_plugins
+	$(call part,elixir) scripts/check-elixir build/release
+
 test-clang: ## compile the library with clang++ and without precompiled headers
 	$(call heading,clang++ without precompiled headers)
 	$(call setup,build lint)
@@ -104,6 +112,12 @@ bench: ## set up, build and run the benchmark, write build/bench.json (DEVICE=vu
 	$(call configure,release)
 	@cmake --build --preset release --target tessera_bench
 	@build/release/bin/tessera_bench --device $(DEVICE) --json build/bench.json $(ARGS)
+
+bench-elixir: ## the same for the Elixir interface
+	$(call setup,build elixir)
+	$(call configure,release)
+	@cmake --build --preset release --target tessera_c tessera_plugins
+	@cd bindings/elixir && TESSERA_BUILD_DIR=../../build/release MIX_ENV=prod LC_ALL=C.UTF-8 mix run bench/bench.exs
 
 lint: begin ## check the formatting and run clang-tidy
 	$(call setup,build lint)
