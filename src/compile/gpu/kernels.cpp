@@ -88,7 +88,9 @@ Printer::Printer(const ir::Program& program, const Target& target, Form form)
       kinds_(number_kinds(program, analysis_.is_live, target)) {
   const Choice choice = choice_of(program);
   has_stages_ = needs_tiles(program) || (form == Form::few && choice == Choice::reduction);
-  if (needs_tiles(program)) group_ = std::min(group_, target.tile_group);
+  // A single reduction to single points has the whole workgroup: one invocation would add up rounding errors.
+  const auto reductions = std::ranges::count_if(program.ops, [](const ir::Op& op) { return is_reduction(op.code); });
+  if (needs_tiles(program) || (has_stages_ && reductions > 1)) group_ = std::min(group_, target.tile_group);
   if (form == Form::many && choice == Choice::product) {
     const Product product = *product_of(program);
     std::int64_t inner = 0;
