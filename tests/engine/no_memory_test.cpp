@@ -136,6 +136,11 @@ TEST_F(NoMemory, Pipelines) {
       .call("look", [](HostCall&) {}, {middle}, {last})
       .add("elementwise_add", {middle, in}, out);
   fail_each("run", [&] { pipeline.run({{"frame", in}}); });
+  {  // two runs at once, so that there are temporaries for both
+    const auto view = out.map<float>();
+    pipeline.submit({{"frame", in}});
+    pipeline.submit({{"frame", in}});
+  }
   fail_each("submit", [&] {
     const Command first = pipeline.submit({{"frame", in}}), second = pipeline.submit({{"frame", in}, {"factor", 3}});
     first.wait();
