@@ -196,6 +196,13 @@ TEST_F(NoMemory, Operations_in_operations) {
   fail_each("copy_to", [&] { ones<float>({count}).on(device).copy_to(second).sync(); });
 }
 
+TEST_F(NoMemory, A_function_without_memory_is_not_a_failed_call) {
+  const auto fails = [](int) -> int { throw std::bad_alloc(); };
+  const auto code = [](const Error& error) { return static_cast<int>(error.code()); };
+  EXPECT_EQ(value(1).on(device).map(fails).or_else(code).sync(), static_cast<int>(Errc::out_of_memory));
+  EXPECT_THROW(value(1).on(device).map(fails).sync(), std::bad_alloc);
+}
+
 TEST_F(NoMemory, Operations_that_share_work) {
   fail_each("one after the other", [&] {
     auto [z, x] = zip(zeros<float>({count}), ones<float>({count})).apply("neg").on(device).unzip();
