@@ -136,6 +136,11 @@ TEST_F(NoMemory, Pipelines) {
       .call("look", [](HostCall&) {}, {middle}, {last})
       .add("elementwise_add", {middle, in}, out);
   fail_each("run", [&] { pipeline.run({{"frame", in}}); });
+  {  // two runs at once, so that there are temporaries for both
+    const auto view = out.map<float>();
+    pipeline.submit({{"frame", in}});
+    pipeline.submit({{"frame", in}});
+  }
   fail_each("submit", [&] {
     const Command first = pipeline.submit({{"frame", in}}), second = pipeline.submit({{"frame", in}, {"factor", 3}});
     first.wait();
@@ -189,6 +194,13 @@ TEST_F(NoMemory, Operations_in_operations) {
   const Device second = Device::simulated({.workers = 1});
   fail_each("on another device", [&] { zip(ones<float>({count}).on(device), ones<float>({count}).on(second)).sync(); });
   fail_each("copy_to", [&] { ones<float>({count}).on(device).copy_to(second).sync(); });
+}
+
+TEST_F(NoMemory, A_function_without_memory_is_not_a_failed_call) {
+  const auto fails = [](int) -> int { throw std::bad_alloc(); };
+  const auto code = [](const Error& error) { return static_cast<int>(error.code()); };
+  EXPECT_EQ(value(1).on(device).map(fails).or_else(code).sync(), static_cast<int>(Errc::out_of_memory));
+  EXPECT_THROW(value(1).on(device).map(fails).sync(), std::bad_alloc);
 }
 
 TEST_F(NoMemory, Operations_that_share_work) {
