@@ -2,6 +2,7 @@
 
 #include <tessera/error.hpp>
 
+#include "core/per_thread.hpp"
 #include "engine/stream_state.hpp"
 
 #include <array>
@@ -20,19 +21,16 @@ Ref<engine::DeviceState> device_for(const OperationNode& root, const RunOptions&
 struct RunState::FreeList {
   std::array<std::unique_ptr<RunState>, 8> runs;
   std::size_t count = 0;
-  FreeList() { here = this; }
-  ~FreeList() { here = nullptr; }
-  static inline thread_local FreeList* here = nullptr;  // null when the thread exits
 };
 
 std::shared_ptr<RunState> RunState::create(NodePtr&& root, RunOptions&& options) {
-  thread_local FreeList free;
   Ref<engine::DeviceState> device = device_for(*root, options);
-  RunState* reused = FreeList::here && free.count > 0 ? free.runs[--free.count].release() : nullptr;
+  FreeList* free = core::PerThread<FreeList>::here();
+  RunState* reused = free && free->count > 0 ? free->runs[--free->count].release() : nullptr;
   const std::shared_ptr<RunState> state(reused ? reused : new RunState(), [](RunState* finished) {
     finished->tell_unseen_failure();
     finished->reset();
-    FreeList* list = FreeList::here;
+    FreeList* list = core::PerThread<FreeList>::here();
     if (list && list->count < list->runs.size()) {
       list->runs[list->count++].reset(finished);
     } else {
