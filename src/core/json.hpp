@@ -24,7 +24,7 @@ using Json = nlohmann::ordered_json;
 
 // Parses untrusted text: throws Errc::invalid_argument, with the position, for what is no JSON, nests more than 32
 // deep, or has an object with two members of the same name or more than 1,024 of them. The messages begin with [call].
-Json parse_json(std::string_view text, std::string_view call);
+Json parse_json(std::string_view json, std::string_view call);
 
 // What the parser says, without its own code and position.
 std::string reason_of(const Json::exception& error);
