@@ -107,13 +107,13 @@ test-arm64: begin ## cross-build for Linux on AArch64; the runtime's and the com
 	$(call part,tests) ctest --preset arm64
 	$(call summary,AArch64 passed)
 
-bench: ## set up, build and run the benchmark, write build/bench.json (DEVICE=vulkan, opencl or gles for a GPU, ARGS=)
+bench: $(if $(filter cpu,$(DEVICE)),bench-elixir) ## set up, build and run the benchmark, write build/bench.json (DEVICE=vulkan, opencl or gles for a GPU, ARGS=)
 	$(call setup,build bench)
 	$(call configure,release)
 	@cmake --build --preset release --target tessera_bench
 	@build/release/bin/tessera_bench --device $(DEVICE) --json build/bench.json $(ARGS)
 
-bench-elixir: ## the same for the Elixir interface
+bench-elixir: ## only that of the Elixir interface
 	$(call setup,build elixir)
 	$(call configure,release)
 	@cmake --build --preset release --target tessera_c tessera_plugins

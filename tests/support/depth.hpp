@@ -35,7 +35,7 @@ inline std::uint64_t number_in_environment(const char* name, std::uint64_t other
 // How many percent of their rounds repeated and random tests run: TESSERA_TEST_DEPTH, 100 in `make test-all`.
 // Sanitizers make a round several times slower.
 inline int depth() {
-  static const auto percent = number_in_environment("TESSERA_TEST_DEPTH", is_sanitized ? 10 : 20);
+  static const auto percent = number_in_environment("TESSERA_TEST_DEPTH", is_sanitized ? 5 : 20);
   return static_cast<int>(std::clamp<std::uint64_t>(percent, 1, 100));
 }
 inline int rounds(int full) { return std::max(1, static_cast<int>(std::int64_t{full} * depth() / 100)); }
