@@ -1,6 +1,9 @@
+#include "callbacks.hpp"
 #include "objects.hpp"
 
 #include <chrono>
+#include <span>
+#include <vector>
 
 using namespace tessera;
 using namespace tessera::c;
@@ -34,6 +37,31 @@ tessera_code submit(On* on, const char* kernel, tessera_buffer* const* inputs, s
     const Params values = expect_params(params, call);
     made = handle_to<tessera_command>([&] { return on_copy.submit(name, list, to, values); });
   });
+}
+
+// A wait that was refused has not waited for the command, and must not wait for its callbacks.
+void wait_for_callbacks_of(const Command& of, const tessera_command* command) noexcept {
+  try {
+    if (!is_terminal(of.poll())) return;
+  } catch (const Error&) {
+    return;
+  }
+  wait_for_callbacks(command);
+}
+
+// Calls the function, and returns or throws once the callbacks of these commands have returned.
+template <class Function>
+void with_callbacks(std::span<const Command> of, tessera_command* const* commands, Function&& function) {
+  const auto wait = [&] {
+    for (std::size_t i = 0; i < of.size(); ++i) wait_for_callbacks_of(of[i], commands[i]);
+  };
+  try {
+    function();
+  } catch (...) {
+    wait();
+    throw;
+  }
+  wait();
 }
 
 std::vector<Command> expect_commands(tessera_command* const* commands, std::size_t count, Call call) {
@@ -87,7 +115,7 @@ tessera_code tessera_command_poll(tessera_command* command, tessera_status* stat
 tessera_code tessera_command_wait(tessera_command* command) {
   return guarded(__func__, [&](Call call) {
     const Command of = *get(command, call, "command");  // not pinned while it waits
-    of.wait();
+    with_callbacks({&of, 1}, &command, [&] { of.wait(); });
   });
 }
 
@@ -95,7 +123,8 @@ tessera_code tessera_command_wait_for(tessera_command* command, uint64_t nanosec
   bool has_finished = false;
   const tessera_code code = guarded(__func__, [&](Call call) {
     const Command of = *get(command, call, "command");
-    has_finished = of.wait_for(std::chrono::duration<double, std::nano>(static_cast<double>(nanoseconds)));
+    const std::chrono::duration<double, std::nano> time(static_cast<double>(nanoseconds));
+    with_callbacks({&of, 1}, &command, [&] { has_finished = of.wait_for(time); });
   });
   if (code != TESSERA_OK || has_finished) return code;
   return set_error(TESSERA_TIMED_OUT, "[tessera_command_wait_for] the command has not finished in time");
@@ -119,12 +148,24 @@ tessera_code tessera_command_on_complete(tessera_command* command, tessera_callb
   return guarded(__func__, [&](Call call) {
     expect(callback, call, "callback");
     const Command of = *get(command, call, "command");
-    of.on_complete([=](const Command& finished) { callback(command, to_c(finished.poll()), user); });
+    add_callback(command);
+    try {
+      of.on_complete([=](const Command& finished) {
+        const InCallback running(command);
+        callback(command, to_c(finished.poll()), user);
+      });
+    } catch (...) {
+      remove_callback(command);
+      throw;
+    }
   });
 }
 
 tessera_code tessera_wait_all(tessera_command* const* commands, size_t count) {
-  return guarded(__func__, [&](Call call) { wait_all(expect_commands(commands, count, call)); });
+  return guarded(__func__, [&](Call call) {
+    const std::vector<Command> all = expect_commands(commands, count, call);
+    with_callbacks(all, commands, [&] { wait_all(all); });
+  });
 }
 
 tessera_code tessera_wait_any(tessera_command* const* commands, size_t count, size_t* index) {

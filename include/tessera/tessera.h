@@ -339,7 +339,9 @@ TESSERA_C_API tessera_code tessera_command_cancel(tessera_command* command, int3
 TESSERA_C_API tessera_code tessera_command_error(tessera_command* command);
 
 /* Calls the function once, when the command has finished: here if it already has, else on the thread that finishes it.
- * The callback may call anything. It gets the handle given here, even if that has been released since. */
+ * The callback may call anything. It gets the handle given here, even if that has been released since. The functions
+ * that wait for the command by its handle return after its callbacks, so do not hold a lock there that a callback
+ * takes; inside a callback they do not wait for other callbacks. */
 typedef void (*tessera_callback)(tessera_command* command, tessera_status status, void* user);
 TESSERA_C_API tessera_code tessera_command_on_complete(tessera_command* command, tessera_callback callback, void* user);
 
