@@ -18,16 +18,17 @@
                   test(buffers_are_freed) test(buffers_are_copied) test(kernels_are_listed) test(kernels_are_defined)  \
                       test(wrong_calls_fail) test(commands_are_polled_and_waited_for) test(commands_are_cancelled)     \
                           test(commands_by_number) test(callbacks_call_back_in) test(callbacks_of_released_commands)   \
-                              test(event_queues_wake_a_loop) test(event_queues_are_released_early)                     \
-                                  test(streams_have_limits) test(pipelines_run) test(pipelines_call_functions)         \
-                                      test(pipelines_are_saved) test(pipelines_have_names)                             \
-                                          test(pipelines_name_what_is_wrong) test(images_are_saved_and_loaded)         \
-                                              test(traces_are_written) test(bad_handles_are_refused)                   \
-                                                  test(null_results_and_arrays_are_refused)                            \
-                                                      test(numbers_out_of_range_are_refused)                           \
-                                                          test(handles_are_released_while_in_use)                      \
-                                                              test(one_of_many_threads_releases)                       \
-                                                                  test(many_threads_make_and_use_handles)
+                              test(waits_outlast_callbacks) test(event_queues_wake_a_loop)                             \
+                                  test(event_queues_are_released_early) test(streams_have_limits) test(pipelines_run)  \
+                                      test(pipelines_call_functions) test(pipelines_are_saved)                         \
+                                          test(pipelines_have_names) test(pipelines_name_what_is_wrong)                \
+                                              test(images_are_saved_and_loaded) test(traces_are_written)               \
+                                                  test(bad_handles_are_refused)                                        \
+                                                      test(null_results_and_arrays_are_refused)                        \
+                                                          test(numbers_out_of_range_are_refused)                       \
+                                                              test(handles_are_released_while_in_use)                  \
+                                                                  test(one_of_many_threads_releases)                   \
+                                                                      test(many_threads_make_and_use_handles)
 
 #define DECLARE(name) void test_##name(void);
 #ifdef __cplusplus

@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <time.h>
 
 static const tessera_param_info* param_of(const tessera_kernel_info* kernel, const char* name) {
   size_t i;
@@ -248,6 +249,31 @@ void test_callbacks_of_released_commands(void) {
   tessera_mapping_release(mapping);
   OK(tessera_device_synchronize(device));
   CHECK(seen.calls == 2 && seen.status == TESSERA_COMPLETED && seen.command == command);
+  tessera_buffer_release(a);
+  tessera_device_release(device);
+}
+
+static void write_late(tessera_command* command, tessera_status status, void* user) {
+  const struct timespec moment = {0, 5000000};
+  (void)command;
+  nanosleep(&moment, NULL);
+  *(tessera_status*)user = status;
+}
+
+void test_waits_outlast_callbacks(void) {
+  tessera_device* device = best_device();
+  tessera_buffer* a = zeros(device, 1 << 20);
+  for (int i = 0; i < 6; ++i) {
+    tessera_command* command = NULL;
+    tessera_status status = TESSERA_PENDING;
+    OK(tessera_submit(device, "relu", &a, 1, a, NULL, &command));
+    OK(tessera_command_on_complete(command, write_late, &status));
+    if (i % 3 == 0) OK(tessera_command_wait(command));
+    if (i % 3 == 1) OK(tessera_command_wait_for(command, UINT64_MAX));
+    if (i % 3 == 2) OK(tessera_wait_all(&command, 1));
+    CHECK(status == TESSERA_COMPLETED);
+    tessera_command_release(command);
+  }
   tessera_buffer_release(a);
   tessera_device_release(device);
 }
